@@ -1,0 +1,1 @@
+"""Reusable checks and oracles. Imports sregym.api only; knows no problem and no app."""

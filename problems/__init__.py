@@ -1,0 +1,1 @@
+"""Problems: one file per fault primitive. Pure; imports apps, injectors, oracles and sregym.api."""

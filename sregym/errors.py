@@ -1,0 +1,138 @@
+"""The whole exception tree.
+
+    SregymError
+    ├── PrerequisiteError      the user can fix it: message + cure, no traceback          exit 2
+    ├── DefinitionError        a problem, app or agent is written wrongly                 exit 3
+    ├── ClusterError           the cluster answered badly                                 exit 4
+    │   ├── NotFound           404
+    │   ├── Conflict           409
+    │   ├── Forbidden          401, 403
+    │   ├── Gone               410: a watch or list token has expired
+    │   ├── Invalid            400, 422: the API server refuses the object
+    │   └── Unavailable        429, 5xx, connection refused or reset: trying again may help
+    ├── CommandError           a child process ended badly                                exit 4
+    ├── WaitTimeout            a condition did not come true in time                      exit 4
+    ├── InjectionError         the fault could not be shown to bite: the attempt is void  exit 5
+    ├── RecoveryError          something of ours could not be undone: the run stops       exit 6
+    │   └── DirtyClusterError  the world is not as it was before
+    ├── AgentError             the agent could not be started or run                      exit 7
+    └── JudgeError             the judge gave no usable answer: UNSCORED                  exit 8
+
+Infrastructure errors are never booked as the agent's failure: the coordinator turns them into UNSCORED or VOID.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SregymError(Exception):
+    """Base of everything this program raises on purpose. Handled in `main`, which exits with `exit_code`."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class PrerequisiteError(SregymError):
+    """Something on the user's side is missing or wrong. `cure` says what to do; printed without a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, cure: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cure = cure
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  -> {self.cure}"
+
+
+class DefinitionError(SregymError):
+    """Content is defined wrongly; raised when a class is created or a file is loaded, before any cluster is touched."""
+
+    exit_code = 3
+
+
+class ClusterError(SregymError):
+    """The Kubernetes API answered with an error. The client library's exception is its cause."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotFound(ClusterError):
+    """404: the object, or its namespace, or its kind, does not exist."""
+
+
+class Conflict(ClusterError):
+    """409: the object exists already or was changed in between."""
+
+
+class Forbidden(ClusterError):
+    """401 or 403."""
+
+
+class Gone(ClusterError):
+    """410: the resourceVersion is too old; list again."""
+
+
+class Invalid(ClusterError):
+    """400 or 422: the API server refuses the object."""
+
+
+class Unavailable(ClusterError):
+    """429, 5xx, or no connection: the API server cannot answer now."""
+
+
+class CommandError(SregymError):
+    """A child process ended with a non-zero status. Holds what it said."""
+
+    exit_code = 4
+
+    def __init__(self, message: str, *, code: int | None = None, stderr: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.stderr = stderr
+
+
+class WaitTimeout(SregymError):
+    """A condition did not come true. Says what was waited for, how long (seconds), and the last reason seen."""
+
+    exit_code = 4
+
+    def __init__(self, what: str, *, within: float, reason: str, diagnostics: str = "") -> None:
+        text = f"{what}: not within {within:g} s; last seen: {reason}"
+        super().__init__(f"{text}\n{diagnostics}" if diagnostics else text)
+        self.what = what
+        self.within = within
+        self.reason = reason
+
+
+class InjectionError(SregymError):
+    """The fault could not be injected or did not bite. The attempt is void and says why."""
+
+    exit_code = 5
+
+
+class RecoveryError(SregymError):
+    """Something that we changed could not be undone. The run stops; `main.py recover` goes on from the journal."""
+
+    exit_code = 6
+
+
+class DirtyClusterError(RecoveryError):
+    """The world differs from the baseline snapshot and could not be replaced."""
+
+
+class AgentError(SregymError):
+    """The agent's image, container or description is unusable. Not the agent's grade: the attempt is UNSCORED."""
+
+    exit_code = 7
+
+
+class JudgeError(SregymError):
+    """The judge gave no usable answer after its retries. The diagnosis is UNSCORED."""
+
+    exit_code = 8
