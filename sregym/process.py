@@ -75,7 +75,7 @@ async def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: bytes | None = None,
+    stdin: bytes | Path | None = None,
     log: Path | None = None,
     on_line: LineCallback | None = None,
     check: bool = True,
@@ -85,6 +85,7 @@ async def run(
 
     Args:
         env: Added to our own environment.
+        stdin: Bytes, or a file, that the child reads; nothing where None.
         log: Output is also appended here as it comes.
         on_line: Called with each line of stdout and stderr as it comes.
         check: Raise `CommandError` on a non-zero status.
@@ -107,9 +108,7 @@ async def run(
             tail = "\n".join((err or out)[-LAST_LINES:])
             message = f"`{shlex.join(args)}` was killed after {within:g} s\n{tail}"
             raise CommandError(message, stderr="".join(err)) from None
-    done = Completed(
-        argv=args, code=code, stdout="".join(out), stderr="".join(err), seconds=time.monotonic() - started
-    )
+    done = Completed(argv=args, code=code, stdout="".join(out), stderr="".join(err), seconds=time.monotonic() - started)
     return done.raise_for_code() if check else done
 
 
@@ -196,25 +195,22 @@ async def _run_to_end(
     args: tuple[str, ...],
     cwd: Path | None,
     env: Mapping[str, str] | None,
-    stdin: bytes | None,
+    stdin: bytes | Path | None,
     out: _Tee,
     err: _Tee,
 ) -> int:
-    process = await _open(
-        args,
-        cwd,
-        env,
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    with contextlib.ExitStack() as files:
+        source: int | IO[bytes] = subprocess.PIPE if isinstance(stdin, bytes) else subprocess.DEVNULL
+        if isinstance(stdin, Path):
+            source = files.enter_context(stdin.open("rb"))
+        process = await _open(args, cwd, env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         async with anyio.create_task_group() as tasks:
             assert process.stdout is not None
             assert process.stderr is not None
             tasks.start_soon(out.drain, process.stdout)
             tasks.start_soon(err.drain, process.stderr)
-            if stdin is not None:
+            if isinstance(stdin, bytes):
                 await _feed(process, stdin)
         return await process.wait()
     finally:
@@ -235,7 +231,7 @@ async def _open(
     cwd: Path | None,
     env: Mapping[str, str] | None,
     *,
-    stdin: int,
+    stdin: int | IO[bytes],
     stdout: int | IO[bytes],
     stderr: int | IO[bytes],
 ) -> anyio.abc.Process:
