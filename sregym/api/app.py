@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sregym.api.topology import Topology
 from sregym.cluster import waits
@@ -14,6 +14,8 @@ from sregym.cluster.contract import Cluster, Editor, Reader, Shell
 from sregym.cluster.objects import Obj
 from sregym.cluster.traffic import Traffic
 from sregym.events import Emit, silent
+
+T = TypeVar("T")
 
 Profile = Literal["lite", "full"]
 
@@ -94,6 +96,12 @@ class Context:
     async def holds(self, check: Check, *, for_: float, within: float) -> Observation:
         """Waits until the check has held for `for_` seconds without a break. Raises WaitTimeout."""
         return await waits.holds(check, self, for_=for_, within=within, emit=self.emit)
+
+    async def poll(
+        self, probe: Callable[[], Awaitable[T | None]], *, what: str, within: float, every: float = waits.PROBE_EVERY_S
+    ) -> T:
+        """Calls `probe` until it returns something else than None. Raises WaitTimeout."""
+        return await waits.poll(probe, what=what, every=every, within=within)
 
     async def elapse(self, seconds: float, *, why: str) -> None:
         """Lets time pass because time itself is meant (a burst's length), never instead of a condition."""

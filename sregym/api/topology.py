@@ -95,6 +95,11 @@ class ServiceSpec(_Frozen):
     working_set_mib: Mapping[str, float] = Field(default_factory=dict)
     """Measured working set under the default load, by profile."""
 
+    @property
+    def selector(self) -> str:
+        """The label selector of its pods, as the API takes it."""
+        return ",".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
+
 
 class Operation(_Frozen):
     """One thing that users do. `needs` are all services that must work for it, at request time or at their start."""

@@ -70,6 +70,11 @@ class Check(ABC):
         """How this check is called in tables; unique enough to find it again."""
         return type(self).__name__
 
+    @property
+    def span_s(self) -> float:
+        """How many seconds of the past one look covers (a traffic window); 0 for a look at the present alone."""
+        return 0.0
+
     def watches(self, namespace: str) -> Sequence[Selection]:
         """What to watch so that a change is seen at once; empty for a check that must be probed."""
         return ()
@@ -111,6 +116,10 @@ class AllOf(Check):
     def title(self) -> str:
         return "all of: " + ", ".join(part.title for part in self.parts)
 
+    @property
+    def span_s(self) -> float:
+        return max((part.span_s for part in self.parts), default=0.0)
+
     def watches(self, namespace: str) -> Sequence[Selection]:
         return [selection for part in self.parts for selection in part.watches(namespace)]
 
@@ -137,6 +146,10 @@ class AnyOf(Check):
     def title(self) -> str:
         return "any of: " + ", ".join(part.title for part in self.parts)
 
+    @property
+    def span_s(self) -> float:
+        return max((part.span_s for part in self.parts), default=0.0)
+
     def watches(self, namespace: str) -> Sequence[Selection]:
         return [selection for part in self.parts for selection in part.watches(namespace)]
 
@@ -161,6 +174,10 @@ class Not(Check):
     @property
     def title(self) -> str:
         return f"not: {self.part.title}"
+
+    @property
+    def span_s(self) -> float:
+        return self.part.span_s
 
     def watches(self, namespace: str) -> Sequence[Selection]:
         return self.part.watches(namespace)
