@@ -7,12 +7,11 @@ Namespaces of references given here must be filled in already (`Ref.within`).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from sregym.cluster.objects import Kind, Obj, Ref
+from sregym.cluster.objects import Kind, Obj, Objs, Ref
 
 
 class PatchType(StrEnum):
@@ -77,7 +76,7 @@ class Reader(Protocol):
     async def find(self, ref: Ref) -> Obj | None:
         """The object, or None where it does not exist."""
 
-    async def list(self, selection: Selection) -> list[Obj]:
+    async def list(self, selection: Selection) -> Objs:
         """All objects of the selection (paged inside; consistent read)."""
 
     def watch(self, selection: Selection) -> AsyncIterator[WatchEvent | None]:
@@ -93,20 +92,28 @@ class Writer(Protocol):
 
     async def replace(self, obj: Obj) -> Obj: ...
 
-    async def delete(self, ref: Ref, *, grace_s: int | None = None) -> bool:
-        """Whether it was there. Dependents are deleted in the background."""
+    async def delete(self, ref: Ref, *, grace_s: int | None = None, uid: str | None = None) -> bool:
+        """Whether it was there. Dependents are deleted in the background.
+
+        With `uid` only that very object is deleted; Conflict where another one bears its name.
+        """
 
 
 class Shell(Protocol):
-    """Looks from inside: commands in containers, logs, requests from a pod's place in the network."""
+    """Looks from inside: commands in containers, logs, requests from inside the cluster's network.
+
+    A look that fails raises a ClusterError; what it saw, good or bad, is a value.
+    """
 
     async def exec(
         self, pod: Ref, argv: Sequence[str], *, container: str | None = None, stdin: str = "", within: float = 30.0
-    ) -> ExecResult: ...
+    ) -> ExecResult:
+        """Runs a command in a container of a pod. Raises Unavailable where it has not ended `within` seconds."""
 
     async def logs(
         self, pod: Ref, *, container: str | None = None, previous: bool = False, tail: int | None = None
-    ) -> str: ...
+    ) -> str:
+        """What a container wrote (`previous`: the one before its last restart; `tail`: that many last lines)."""
 
     async def request(
         self,
@@ -117,7 +124,11 @@ class Shell(Protocol):
         body: str | None = None,
         within: float = 5.0,
     ) -> HttpReply:
-        """A real HTTP request to a Service or pod of the cluster, over a fresh connection (cluster DNS names work)."""
+        """A real HTTP request to a Service or pod of the cluster, over a fresh connection.
+
+        The host is `service.namespace[.svc[.cluster.local]]` or an address. No answer is a reply with status 0 and
+        `error`; raises Unavailable where the look itself failed.
+        """
 
 
 class Cluster(Reader, Writer, Shell, Protocol):
@@ -127,7 +138,38 @@ class Cluster(Reader, Writer, Shell, Protocol):
     def name(self) -> str: ...
 
     async def apply(self, manifests: Sequence[Obj], *, namespace: str | None = None) -> None:
-        """Creates or replaces objects in order, with the neutral field manager."""
+        """Creates or changes objects in order (server-side apply, forced), with the neutral field manager."""
+
+    async def identity(self) -> str:
+        """What stays the same for a cluster's life: the uid of its namespace kube-system. Keys journals and leases."""
+
+    async def kinds(self) -> Sequence[Kind]:
+        """Every kind that the API server can list now, custom resources included."""
+
+    async def kind_of(self, obj: Obj) -> Kind:
+        """The kind of an object's apiVersion and kind. Raises NotFound where the cluster does not serve it."""
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Any other call of the API: JSON in, JSON out (impersonation through `headers`)."""
+
+
+class NodeShell(Protocol):
+    """Commands on the cluster's nodes, as root, beside Kubernetes. Nothing of it is visible in the cluster."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """Names of the nodes that can be reached, as Kubernetes calls them."""
+
+    async def run(self, node: str, argv: Sequence[str], *, stdin: str = "", within: float = 30.0) -> ExecResult:
+        """Runs a command. Raises Unavailable where the node cannot be reached or the command does not end in time."""
 
 
 class Editor(Protocol):
@@ -168,9 +210,3 @@ class Compensation:
     arguments: Mapping[str, Any]
     bound_to: Ref | None = None
     uid: str | None = None
-
-
-class Lease(Protocol):
-    """One coordinator at a time on a cluster."""
-
-    def held(self) -> AbstractAsyncContextManager[None]: ...

@@ -13,6 +13,9 @@ from typing import Any
 Obj = dict[str, Any]
 """One Kubernetes object as JSON."""
 
+Objs = list[Obj]
+"""For classes that have a method named `list`."""
+
 
 @dataclass(frozen=True, order=True)
 class Kind:
@@ -54,6 +57,24 @@ JOB = Kind("batch/v1", "Job", "jobs")
 CRONJOB = Kind("batch/v1", "CronJob", "cronjobs")
 HPA = Kind("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 PDB = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+STORAGECLASS = Kind("storage.k8s.io/v1", "StorageClass", "storageclasses", namespaced=False)
+PRIORITYCLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
+VALIDATING_POLICY = Kind(
+    "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False
+)
+VALIDATING_POLICY_BINDING = Kind(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+)
+
+KNOWN_KINDS: dict[tuple[str, str], Kind] = {
+    (kind.api_version, kind.name): kind for kind in list(globals().values()) if isinstance(kind, Kind)
+}
+"""The kinds above by apiVersion and kind; whatever else a cluster serves is asked of its discovery."""
 
 
 @dataclass(frozen=True, order=True)
@@ -93,6 +114,17 @@ def pod(name: str, namespace: str | None = None) -> Ref:
 
 def node(name: str) -> Ref:
     return Ref(NODE, name)
+
+
+def path_of(kind: Kind, namespace: str | None = None, name: str | None = None) -> str:
+    """The URL path of a collection or, with a name, of an object."""
+    root = f"/apis/{kind.api_version}" if "/" in kind.api_version else f"/api/{kind.api_version}"
+    place = f"/namespaces/{namespace}" if namespace and kind.namespaced else ""
+    return f"{root}{place}/{kind.plural}" + (f"/{name}" if name else "")
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    return str(dig(obj, "metadata", "uid", default=""))
 
 
 def dig(obj: Mapping[str, Any] | None, *path: str | int, default: Any = None) -> Any:
