@@ -1,0 +1,167 @@
+"""`Settled`: the oracle that most problems use. Passive checks, exercises, passive checks again.
+
+It waits as long as something is in motion, and fails early when a check says that it cannot hold any more, or when
+nothing has been in motion for a grace time and a check still fails. Pods that wait in a back-off when the agent is
+gone are restarted once, so that a right repair does not fail on the kubelet's patience. Success must hold for a proof
+window without a restart. A look that failed is never the agent's failure: the verdict is then UNSCORED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import anyio
+
+from oracles.motion import Motion, motion
+from oracles.workloads import PodsSteady, restart_counts
+from sregym.api import (
+    AllOf,
+    Baseline,
+    Check,
+    Exercise,
+    LoadPhase,
+    Observation,
+    Oracle,
+    OracleContext,
+    Selection,
+    State,
+    Verdict,
+)
+from sregym.cluster.objects import DEPLOYMENT, POD
+from sregym.errors import ClusterError
+
+GRACE_S = 8.0
+"""How long nothing may move, beyond what a check looks back on, before a failing check is final."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled(Oracle):
+    """`check` is looked at all the time and must hold for `hold` seconds; `proofs` are dear looks, made at the end of
+    a window; `exercises` come between two passes. `within` bounds one pass (seconds)."""
+
+    check_: Check
+    proofs: tuple[Check, ...] = ()
+    exercises: tuple[Exercise, ...] = ()
+    hold: float = 15.0
+    within: float = 120.0
+    every_operation: tuple[str, ...] = ()
+    """Operations that users do in equal shares while the oracle looks, so that rare ones are seen too."""
+
+    async def glance(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
+        seen = await self.check_.observe(ctx)
+        if seen.holds and self.proofs:
+            seen = await AllOf(self.check_, *self.proofs).observe(ctx)
+        return Verdict.of(seen)
+
+    async def check(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
+        try:
+            async with self._load(ctx):
+                first = _Pass(oracle=self, ctx=ctx, hold=0.0 if self.exercises else self.hold)
+                verdict = await first.run()
+                if not verdict.passed or not self.exercises:
+                    return verdict
+                for exercise in self.exercises:
+                    ctx.emit("oracle.exercise", exercise=repr(exercise))
+                    await exercise.run(ctx)
+                return await _Pass(oracle=self, ctx=ctx, hold=self.hold, restarted=first.restarted).run()
+        except ClusterError as error:
+            return Verdict.unscored(f"{type(error).__name__}: {error}")
+
+    @asynccontextmanager
+    async def _load(self, ctx: OracleContext) -> AsyncIterator[None]:
+        if not self.every_operation:
+            yield
+            return
+        base = ctx.traffic.base
+        await ctx.traffic.phase(LoadPhase(rate=base.rate, operations=dict.fromkeys(self.every_operation, 1.0)))
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True):
+                await ctx.traffic.phase(base)
+
+
+@dataclass
+class _Pass:
+    """One passive pass: the state between two looks."""
+
+    oracle: Settled
+    ctx: OracleContext
+    hold: float
+    restarted: bool = False
+    """Whether pods in a back-off have had their one restart."""
+    begun: float = field(default_factory=anyio.current_time)
+    holding_since: float | None = None
+    still_since: float | None = None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    async def run(self) -> Verdict:
+        return await self.ctx.poll(self._look, what="the repair settles", within=self.oracle.within + 60.0)
+
+    async def _look(self) -> Verdict | None:
+        seen = await self.oracle.check_.observe(self.ctx)
+        now = anyio.current_time()
+        over = now - self.begun >= self.oracle.within
+        if seen.holds:
+            self.still_since = None
+            return await self._proven(now, seen, over=over)
+        self.holding_since = None
+        if seen.state is State.CANNOT:
+            return self._failed(seen)
+        if seen.state is State.UNKNOWN:
+            self.still_since = None
+            return Verdict.of(seen) if over else None
+        return await self._waiting(now, seen, over=over)
+
+    async def _proven(self, now: float, seen: Observation, *, over: bool) -> Verdict | None:
+        """The check holds: the proof window begins, goes on, or is over and the dear looks are made."""
+        pods = await self.ctx.reader.list(Selection(kind=POD, namespace=self.ctx.namespace))
+        if self.holding_since is None:
+            self.holding_since, self.counts = now, restart_counts(pods)
+        steady = await PodsSteady(self.counts).observe(self.ctx)
+        if not steady.holds:
+            self.holding_since = None
+            return Verdict.of(steady) if over else None
+        if now - self.holding_since < self.hold:
+            return None
+        proven = await AllOf(self.oracle.check_, *self.oracle.proofs).observe(self.ctx)
+        if proven.holds:
+            return Verdict.of(proven, hold_s=self.hold + self.oracle.check_.span_s)
+        if proven.state is State.CANNOT or over:
+            return Verdict.of(proven)
+        return await self._waiting(now, proven, over=over)
+
+    async def _waiting(self, now: float, seen: Observation, *, over: bool) -> Verdict | None:
+        """The check fails: is there reason to go on waiting?"""
+        under_way = await self._motion()
+        if under_way.backing_off and not self.restarted:
+            self.restarted = True
+            for name in under_way.backing_off:
+                chosen = Selection(kind=POD, namespace=self.ctx.namespace, name=name)
+                await self.ctx.editor.recycle_pods(chosen)
+            self.ctx.emit("oracle.restarted", pods=list(under_way.backing_off))
+            self.still_since = None
+        elif under_way.moving:
+            self.still_since = None
+        elif self.still_since is None:
+            self.still_since = now
+        elif now - self.still_since >= self._grace:
+            return self._failed(seen)
+        return self._failed(seen) if over else None
+
+    def _failed(self, seen: Observation) -> Verdict:
+        spent = anyio.current_time() - self.still_since if self.still_since is not None else 0.0
+        return Verdict.of(seen, hold_s=round(spent, 1))
+
+    @property
+    def _grace(self) -> float:
+        return GRACE_S + self.oracle.check_.span_s
+
+    async def _motion(self) -> Motion:
+        reader, namespace = self.ctx.reader, self.ctx.namespace
+        deployments = await reader.list(Selection(kind=DEPLOYMENT, namespace=namespace))
+        pods = await reader.list(Selection(kind=POD, namespace=namespace))
+        return motion(deployments, pods, datetime.now(UTC))

@@ -1,0 +1,107 @@
+"""Checks of what users get: success of real requests, as recorded outside the cluster.
+
+A window with too few answers, or whose requests were sent late, is *unknown*: neither health nor failure may be read
+from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from oracles.workloads import EndpointsOwned, RolledOut
+from sregym.api import AllOf, Check, Look, Observation, OperationStats, Topology, TrafficWindow
+
+LATE_SHARE = 0.05
+"""Above this share of late requests the generator, not the application, decides the picture."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationsSucceed(Check):
+    """Of each operation at least that share of requests succeeded over the last seconds."""
+
+    operations: tuple[str, ...]
+    at_least: float = 0.95
+    over: float = 8.0
+    minimum: int = 4
+    """Fewer requests of an operation than this say nothing."""
+
+    @property
+    def title(self) -> str:
+        return f"requests succeed: {', '.join(self.operations)}"
+
+    @property
+    def span_s(self) -> float:
+        return self.over
+
+    async def look(self, at: Look) -> Observation:
+        window = await at.traffic.window(self.over)
+        if late := _too_late(window):
+            return self.unknown(late)
+        seen = {name: window.of(name) for name in self.operations}
+        evidence = {name: _tell(stats) for name, stats in seen.items()}
+        poor = [name for name, stats in seen.items() if stats.sent and _rate(stats) < self.at_least]
+        if poor:
+            return self.not_yet("; ".join(f"{name}: {evidence[name]}" for name in poor), **evidence)
+        few = [name for name, stats in seen.items() if stats.sent < self.minimum]
+        if few:
+            return self.unknown(
+                f"too few requests to tell: {', '.join(f'{n}: {seen[n].sent}' for n in few)}", **evidence
+            )
+        return self.holding(**evidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationsFail(Check):
+    """Of the operations together at most that share of requests succeeded over the last seconds: users are hurt."""
+
+    operations: tuple[str, ...]
+    at_most: float = 0.5
+    over: float = 6.0
+    minimum: int = 5
+
+    @property
+    def title(self) -> str:
+        return f"requests fail: {', '.join(self.operations)}"
+
+    @property
+    def span_s(self) -> float:
+        return self.over
+
+    async def look(self, at: Look) -> Observation:
+        window = await at.traffic.window(self.over)
+        if late := _too_late(window):
+            return self.unknown(late)
+        stats = window.of(*self.operations)
+        if stats.sent < self.minimum:
+            return self.unknown(f"too few requests to tell: {stats.sent}")
+        if _rate(stats) <= self.at_most:
+            return self.holding(requests=_tell(stats))
+        return self.not_yet(f"users are not hurt enough: {_tell(stats)}", requests=_tell(stats))
+
+
+def app_serves(topology: Topology, *, operations: tuple[str, ...] | None = None, over: float = 8.0) -> Check:
+    """The whole app: every workload of the topology is there and rolled out, users reach it, every operation succeeds.
+
+    `operations` narrows what users do where a problem's load has only some of them.
+    """
+    wanted = operations if operations is not None else tuple(one.name for one in topology.operations)
+    return AllOf(
+        RolledOut(tuple(one.name for one in topology.services)),
+        EndpointsOwned(topology.entry, topology.entry),
+        OperationsSucceed(operations=wanted, over=over),
+    )
+
+
+def _too_late(window: TrafficWindow) -> str:
+    if window.late_share <= LATE_SHARE:
+        return ""
+    return f"the load generator was late with {window.late_share:.0%} of its requests"
+
+
+def _rate(stats: OperationStats) -> float:
+    return stats.success_rate or 0.0
+
+
+def _tell(stats: OperationStats) -> str:
+    why = ", ".join(f"{reason} x{count}" for reason, count in sorted(stats.failures.items()))
+    return f"{stats.ok} of {stats.sent} succeeded" + (f" ({why})" if why else "")
