@@ -1,0 +1,122 @@
+"""The gateway process: kube proxy and model relay of one attempt. `python -m sregym.gateway.serve CONFIG`.
+
+A child of the coordinator, so that a busy agent cannot slow the coordinator down and a crash here costs no attempt.
+It keeps nothing in memory that matters, and its keys come from the environment, not from the config file.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio.abc import SocketListener
+from pydantic import BaseModel, ConfigDict
+
+from sregym.events import Emit, EventLog
+from sregym.gateway.identity import Identity, TokenGate
+from sregym.gateway.kube_proxy import KubeProxy
+from sregym.gateway.models import ModelAccess
+from sregym.gateway.upstream import ClusterAccess, Upstream
+from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
+from sregym.settings import Settings
+
+EVENTS_FILE = "gateway.jsonl"
+
+
+class Listen(BaseModel):
+    """Where one part listens: a UNIX socket, and loopback TCP where the agent is not in our container."""
+
+    model_config = ConfigDict(frozen=True)
+    unix: Path
+    host: str | None = None
+    port: int = 0
+
+
+class ServeConfig(BaseModel):
+    """All that the process is told. Holds the attempt's token: the file is ours alone."""
+
+    model_config = ConfigDict(frozen=True)
+    access: ClusterAccess
+    identity: Identity
+    token: str
+    kube: Listen
+    model: ModelAccess | None = None
+    model_listen: Listen | None = None
+    folder: Path
+    """Of the attempt: records are written here."""
+    ready: Path
+    """Written when everything listens: the TCP ports."""
+
+
+class Ports(BaseModel):
+    """The TCP ports that were opened; None where none was asked for."""
+
+    model_config = ConfigDict(frozen=True)
+    kube: int | None = None
+    model: int | None = None
+
+
+async def serve(config: ServeConfig, settings: Settings) -> None:
+    """Serve until cancelled."""
+    gate = TokenGate(config.token)
+    async with AsyncExitStack() as stack:
+        emit = stack.enter_context(EventLog(config.folder / EVENTS_FILE))
+        kube = await stack.enter_async_context(
+            serving_kube(config.access, gate, config.identity, _sockets(config.kube), emit)
+        )
+        model = None
+        if config.model and config.model_listen:
+            sockets = _sockets(config.model_listen)
+            await stack.enter_async_context(served(_relay(config.model, config.folder, gate, settings), sockets))
+            model = _port(sockets)
+        pending = config.ready.with_suffix(".new")
+        pending.write_text(Ports(kube=kube, model=model).model_dump_json(), encoding="utf-8")
+        pending.rename(config.ready)
+        await anyio.sleep_forever()
+
+
+@asynccontextmanager
+async def serving_kube(
+    access: ClusterAccess, gate: TokenGate, identity: Identity, sockets: list[socket.socket], emit: Emit
+) -> AsyncIterator[int | None]:
+    """Serve the kube proxy on listening sockets. Yields the TCP port, if there is one."""
+    async with Upstream(access) as upstream, anyio.create_task_group() as tasks:
+        proxy = KubeProxy(upstream=upstream, gate=gate, identity=identity, emit=emit)
+        port = _port(sockets)
+        for listening in sockets:
+            listener = await SocketListener.from_socket(listening)
+            tasks.start_soon(listener.serve, proxy.serve)
+        yield port
+        tasks.cancel_scope.cancel()
+
+
+def _relay(access: ModelAccess, folder: Path, gate: TokenGate, settings: Settings) -> Guarded:
+    from sregym.gateway.model_relay import ModelRelay  # takes a second to import, and only where a model is used
+
+    key = settings.models.agent_api_key
+    relay = ModelRelay(
+        access,
+        key=key.get_secret_value() if key else None,
+        folder=folder,
+        retries=settings.models.max_retries,
+    )
+    return Guarded(relay.app(), gate)
+
+
+def _sockets(listen: Listen) -> list[socket.socket]:
+    sockets = [unix_socket(listen.unix)]
+    if listen.host is not None:
+        sockets.append(tcp_socket(listen.host, listen.port))
+    return sockets
+
+
+def _port(sockets: list[socket.socket]) -> int | None:
+    return next((int(s.getsockname()[1]) for s in sockets if s.family != socket.AF_UNIX), None)
+
+
+if __name__ == "__main__":
+    anyio.run(serve, ServeConfig.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8")), Settings())

@@ -1,0 +1,211 @@
+"""The gateway of one attempt, as the coordinator holds it.
+
+The submission API runs here, in the coordinator's process, because it is the coordinator's ear. Kube proxy and model
+relay run in a child that is started again when it dies. All of them listen on UNIX sockets in one folder, which the
+gateway container mounts; TCP ports are opened only for agents that are not in our container.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+import anyio.abc
+
+from sregym import process
+from sregym.cluster import waits
+from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
+from sregym.events import Emit, silent
+from sregym.gateway.desk import SubmissionDesk
+from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
+from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
+from sregym.gateway.serve import Listen, Ports, ServeConfig
+from sregym.gateway.submission import submission_app
+from sregym.gateway.upstream import ClusterAccess
+from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
+
+START_WITHIN_S = 30.0
+RESTART_AFTER_S = 0.2
+MOST_DEATHS = 10
+"""A gateway process that dies more often than this in one attempt will not get better."""
+LOG_FILE = "gateway.log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TcpPorts:
+    """Where to listen for agents outside our container. 0 = any free port."""
+
+    host: str = "127.0.0.1"
+    api: int = 8000
+    kube: int = 16443
+    model: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Urls:
+    """Where an agent outside our container finds things; the token is in the path."""
+
+    kube: str
+    api: str
+    model: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sockets:
+    """UNIX sockets that the gateway container forwards to."""
+
+    folder: Path
+
+    @property
+    def kube(self) -> Path:
+        return self.folder / "kube.sock"
+
+    @property
+    def api(self) -> Path:
+        return self.folder / "api.sock"
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model.sock"
+
+
+@dataclass(kw_only=True)
+class Gateway:
+    """A running gateway. `urls` is there only where TCP ports were asked for."""
+
+    token: str
+    sockets: Sockets
+    model: ModelAccess | None
+    folder: Path
+    urls: Urls | None = None
+    deaths: int = 0
+    """How often the gateway process died by itself; a record for the attempt."""
+    _gate: TokenGate
+    _child: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    _child_gone: anyio.Event = field(default_factory=anyio.Event)
+
+    async def revoke(self) -> None:
+        """Refuse everything from now on, for good; what was open is cut. Returns when that is so. Idempotent."""
+        self._gate.shut()
+        self._child.cancel()
+        await self._child_gone.wait()
+
+    def usage(self) -> ModelUsage:
+        """Model calls so far."""
+        return usage_in(self.folder)
+
+
+@asynccontextmanager
+async def running_gateway(
+    *,
+    access: ClusterAccess,
+    desk: SubmissionDesk,
+    folder: Path,
+    runtime: Path,
+    model: ModelAccess | None = None,
+    token: str | None = None,
+    tcp: TcpPorts | None = None,
+    identity: Identity | None = None,
+    emit: Emit = silent,
+) -> AsyncIterator[Gateway]:
+    """Run the gateway of one attempt while the context is open.
+
+    Args:
+        folder: The attempt's; logs and records go there.
+        runtime: A private folder for sockets and the config, removed by the caller.
+
+    Raises:
+        PrerequisiteError: A port is taken, the kubeconfig is unusable, or a local model has no address.
+        AgentError: The gateway process does not come up, or does not stay up.
+    """
+    _check_model(model)
+    secret = token or new_token()
+    gate = TokenGate(secret)
+    sockets = Sockets(folder=runtime / "s")
+    sockets.folder.mkdir(parents=True, exist_ok=True)
+    gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate)
+    listening = [unix_socket(sockets.api)] + ([tcp_socket(tcp.host, tcp.api)] if tcp else [])
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
+        config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
+        tasks = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(tasks.cancel_scope.cancel)
+        tasks.start_soon(_keep_running, gateway, config, runtime, emit)
+        ports = await _ready(config, folder / LOG_FILE)
+        if tcp:
+            gateway.urls = _urls(tcp, secret, ports, listening[-1])
+        yield gateway
+
+
+async def _keep_running(gateway: Gateway, config: ServeConfig, runtime: Path, emit: Emit) -> None:
+    file = runtime / "gateway.json"
+    file.touch(mode=0o600)
+    file.write_text(config.model_dump_json(), encoding="utf-8")
+    log = gateway.folder / LOG_FILE
+    try:
+        with gateway._child:
+            while True:
+                async with process.running([sys.executable, "-m", "sregym.gateway.serve", file], log=log) as child:
+                    code = await child.wait()
+                gateway.deaths += 1
+                emit("gateway.died", code=code, deaths=gateway.deaths)
+                if gateway.deaths > MOST_DEATHS:
+                    raise AgentError(f"the gateway process does not stay up; it said\n{_tail(log)}")
+                await waits.elapse(RESTART_AFTER_S, why="before the gateway process is started again", emit=emit)
+    finally:
+        gateway._child_gone.set()
+
+
+async def _ready(config: ServeConfig, log: Path) -> Ports:
+    async def look() -> Ports | None:
+        return Ports.model_validate_json(config.ready.read_text(encoding="utf-8")) if config.ready.exists() else None
+
+    try:
+        return await waits.poll(look, what="gateway process", every=0.02, within=START_WITHIN_S)
+    except WaitTimeout as error:
+        raise AgentError(f"the gateway process did not come up; it said\n{_tail(log)}") from error
+
+
+def _child_config(
+    gateway: Gateway, access: ClusterAccess, identity: Identity, runtime: Path, tcp: TcpPorts | None
+) -> ServeConfig:
+    host = tcp.host if tcp else None
+    model = Listen(unix=gateway.sockets.model, host=host, port=tcp.model if tcp else 0)
+    return ServeConfig(
+        access=access,
+        identity=identity,
+        token=gateway.token,
+        kube=Listen(unix=gateway.sockets.kube, host=host, port=tcp.kube if tcp else 0),
+        model=gateway.model,
+        model_listen=model if gateway.model else None,
+        folder=gateway.folder,
+        ready=runtime / "ready.json",
+    )
+
+
+def _check_model(model: ModelAccess | None) -> None:
+    if model and model.model.startswith(LOCAL) and not model.api_base:
+        raise PrerequisiteError(
+            f"the model {model.model} needs the address of its server",
+            cure="set AGENT_API_BASE, e.g. http://host:8000/v1",
+        )
+
+
+def _urls(tcp: TcpPorts, token: str, ports: Ports, api: socket.socket) -> Urls:
+    def url(port: int) -> str:
+        host = f"[{tcp.host}]" if ":" in tcp.host else tcp.host
+        return f"http://{host}:{port}{PREFIX}{token}"
+
+    return Urls(
+        kube=url(ports.kube or 0), api=url(api.getsockname()[1]), model=url(ports.model) if ports.model else None
+    )
+
+
+def _tail(log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return "\n".join(text.splitlines()[-process.LAST_LINES :])
