@@ -1,0 +1,18 @@
+// Command jaeger collects traces and answers questions about them.
+package main
+
+import (
+	"context"
+	"os"
+
+	"twin/internal/config"
+	"twin/internal/telemetry"
+	"twin/internal/tracesink"
+)
+
+func main() {
+	log := telemetry.NewLogger(os.Stdout, "jaeger", os.Getenv("LOG_LEVEL"))
+	store := tracesink.NewStore(config.Int("MEMORY_MAX_TRACES", 2000))
+	telemetry.Fatal(log, "collector ended", "error", tracesink.Serve(context.Background(), store, log).Error())
+	os.Exit(1)
+}
