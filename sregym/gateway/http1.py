@@ -168,13 +168,12 @@ async def _serve_one(stream: anyio.abc.ByteStream, connection: h11.Connection, h
     if not isinstance(event, h11.Request):
         return False
     exchange = Exchange(Head(method=event.method, target=event.target, headers=list(event.headers)), stream, connection)
+    if not exchange.head.has_body:
+        await _next(connection, stream)  # the end of the message, which is there already
     await handle(exchange)
     if exchange.tunnelled or not exchange.answered:
         return False
-    if connection.their_state is h11.SEND_BODY:  # an answer before the end of the request: no use reading the rest
-        return False
-    if connection.their_state is not h11.DONE:
-        await _next(connection, stream)
+    # An answer before the end of the request leaves SEND_BODY: no use reading the rest.
     return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
 

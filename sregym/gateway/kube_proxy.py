@@ -44,7 +44,6 @@ _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
     406: "NotAcceptable",
-    415: "UnsupportedMediaType",
     502: "ServiceUnavailable",
 }
 
@@ -108,15 +107,12 @@ class KubeProxy:
 
 
 def _unreadable(head: Head, target: Target) -> tuple[int, str] | None:
-    """Refuse what we could not read ourselves. OpenAPI documents hold no objects and may be binary."""
+    """Refuse answers that we could not read ourselves. OpenAPI documents hold no objects and may be binary."""
     if target.path.startswith("/openapi/"):
         return None
     accept = (head.get(b"accept") or b"").decode("latin-1")
     if accept and not _readable_of(accept):
         return 406, "only JSON is served here (application/json, also as=Table)"
-    sent = (head.get(b"content-type") or b"").decode("latin-1").partition(";")[0].strip().lower()
-    if sent in _BINARY[:3]:
-        return 415, "only JSON and YAML are taken here"
     return None
 
 

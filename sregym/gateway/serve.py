@@ -59,18 +59,24 @@ class Ports(BaseModel):
     kube: int | None = None
     model: int | None = None
 
+    @staticmethod
+    def read(file: Path) -> Ports | None:
+        """What a gateway process has opened; None where none has got that far."""
+        return Ports.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
+
 
 async def serve(config: ServeConfig, settings: Settings) -> None:
-    """Serve until cancelled."""
+    """Serve until cancelled. A process that follows another one takes over its ports."""
     gate = TokenGate(config.token)
+    before = Ports.read(config.ready) or Ports()
     async with AsyncExitStack() as stack:
         emit = stack.enter_context(EventLog(config.folder / EVENTS_FILE))
         kube = await stack.enter_async_context(
-            serving_kube(config.access, gate, config.identity, _sockets(config.kube), emit)
+            serving_kube(config.access, gate, config.identity, _sockets(config.kube, before.kube), emit)
         )
         model = None
         if config.model and config.model_listen:
-            sockets = _sockets(config.model_listen)
+            sockets = _sockets(config.model_listen, before.model)
             await stack.enter_async_context(served(_relay(config.model, config.folder, gate, settings), sockets))
             model = _port(sockets)
         pending = config.ready.with_suffix(".new")
@@ -107,10 +113,10 @@ def _relay(access: ModelAccess, folder: Path, gate: TokenGate, settings: Setting
     return Guarded(relay.app(), gate)
 
 
-def _sockets(listen: Listen) -> list[socket.socket]:
+def _sockets(listen: Listen, before: int | None) -> list[socket.socket]:
     sockets = [unix_socket(listen.unix)]
     if listen.host is not None:
-        sockets.append(tcp_socket(listen.host, listen.port))
+        sockets.append(tcp_socket(listen.host, before or listen.port))
     return sockets
 
 

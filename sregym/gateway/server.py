@@ -133,6 +133,7 @@ async def running_gateway(
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
         config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
+        config.ready.unlink(missing_ok=True)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
         tasks.start_soon(_keep_running, gateway, config, runtime, emit)
@@ -163,7 +164,7 @@ async def _keep_running(gateway: Gateway, config: ServeConfig, runtime: Path, em
 
 async def _ready(config: ServeConfig, log: Path) -> Ports:
     async def look() -> Ports | None:
-        return Ports.model_validate_json(config.ready.read_text(encoding="utf-8")) if config.ready.exists() else None
+        return Ports.read(config.ready)
 
     try:
         return await waits.poll(look, what="gateway process", every=0.02, within=START_WITHIN_S)
