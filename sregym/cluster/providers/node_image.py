@@ -1,8 +1,9 @@
 """Steps that make the kind node image from source, where no registry answers.
 
 debian (debootstrap) -> system images and the node's root file system (Dockerfiles under `kind/images`) -> the node
-image: that file system with the system images in its containerd store. kind's own files come from its Go module when
-the image is built (Apache-2.0; not in this repository).
+image: that file system with links to a store in which the system images, and those of the apps, lie unpacked.
+
+kind's own files come from its Go module when the image is built (Apache-2.0; not in this repository).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
+from pydantic import BaseModel, ConfigDict
 
 from sregym import process
 from sregym.cluster.providers.images import (
@@ -33,6 +35,9 @@ from sregym.cluster.waits import poll
 from sregym.errors import ClusterError
 
 NODE = "node-image"
+NODE_RESULT = "node.json"
+STORE_IN_NODE = "/kind/store"
+SHARE_STORE = KIND_DATA / "node" / "share-store.sh"
 ROOT = "kind-node-root"
 IMAGES = KIND_DATA / "images"
 DEFAULT_CNI = KIND_DATA / "manifests" / "default-cni.yaml"
@@ -41,8 +46,8 @@ KIND_MODULE = "kind-module"
 KUBE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
 
 
-def node_steps(pins: Pins, *, architecture: str) -> list[Step]:
-    """Every step from nothing to the node image."""
+def node_steps(pins: Pins, *, architecture: str, extra: Sequence[ImageRecipe] = ()) -> list[Step]:
+    """Every step from nothing to the node image, in which also the images of `extra` are."""
     system = system_images(pins)
     return [
         debian_step(pins, architecture=architecture),
@@ -50,7 +55,8 @@ def node_steps(pins: Pins, *, architecture: str) -> list[Step]:
         kind_module_step(pins),
         *(image_step(recipe) for recipe in system),
         image_step(_root_recipe(pins)),
-        node_step(NODE, title="node image", contents=[recipe.step_name for recipe in system]),
+        *(image_step(recipe) for recipe in extra),
+        node_step(contents=[recipe.step_name for recipe in (*system, *extra)]),
     ]
 
 
@@ -131,50 +137,77 @@ def system_images(pins: Pins) -> list[ImageRecipe]:
     ]
 
 
-def node_step(name: str, *, title: str, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
-    """A node image: the image of the step `root`, with the images of the steps `contents` in its containerd store."""
+class NodeImage(BaseModel):
+    """An image for nodes, with the store that is mounted into each of them."""
+
+    model_config = ConfigDict(frozen=True)
+    ref: str
+    id: str
+    store: str | None = None
+    """Docker volume with the unpacked images; None where the image carries its own (published ones)."""
+
+    @staticmethod
+    def read(result: Path) -> NodeImage:
+        """The image that a node step has left in its result folder."""
+        return NodeImage.model_validate_json((result / NODE_RESULT).read_text(encoding="utf-8"))
+
+
+def node_step(*, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
+    """The node image: the image of the step `root`, with those of the steps `contents` unpacked in a shared store."""
 
     async def run(context: StepContext) -> None:
         images = [BuiltImage.read(context.results[need]) for need in contents]
         archive = await save(images, context.out)
-        ref = f"{name}:{context.key[:KEY_LENGTH]}"
-        await _store_in_node(context, BuiltImage.read(context.results[root]).ref, archive, ref)
+        key = context.key[:KEY_LENGTH]
+        store, ref = f"node-store-{key}", f"{NODE}:{key}"
+        await context.run(["docker", "volume", "rm", "--force", store])
+        await context.run(["docker", "volume", "create", store])
+        await _fill_store(context, BuiltImage.read(context.results[root]).ref, archive, store, ref)
         archive.unlink()
-        await record_image(context, ref)
+        image = await record_image(context, ref)
+        result = NodeImage(ref=ref, id=image.id, store=store)
+        (context.out / NODE_RESULT).write_text(result.model_dump_json(), encoding="utf-8")
 
     return Step(
-        name=name,
-        title=title,
-        fingerprint=fingerprint_of(values=["1"]),
+        name=NODE,
+        title="node image",
+        fingerprint=fingerprint_of(paths=[SHARE_STORE]),
         needs=(root, *contents),
         run=run,
-        still_valid=image_is_there,
+        still_valid=_node_is_there,
     )
 
 
-async def _store_in_node(context: StepContext, root: str, archive: Path, ref: str) -> None:
-    """Run the node's containerd once without the rest of the node, import, and keep what it has stored.
-
-    Not unpacked: snapshots of one overlay file system do not survive in the layer of another.
-    """
-    start = ["docker", "run", "--detach", "--entrypoint=sleep", "--security-opt=seccomp=unconfined", root, "infinity"]
-    container = (await context.run(start)).stdout.strip()
+async def _fill_store(context: StepContext, root: str, archive: Path, store: str, ref: str) -> None:
+    """Run the node's containerd, without the rest of the node, on the store; import and unpack; keep the links."""
+    start = ["docker", "run", "--detach", "--privileged", "--entrypoint=sleep", f"--volume={store}:{STORE_IN_NODE}"]
+    container = (await context.run([*start, root, "infinity"])).stdout.strip()
     inside = ["docker", "exec", "--interactive", container]
     ctr = [*inside, "ctr", "--namespace=k8s.io"]
     try:
-        await context.run(["docker", "exec", "--detach", container, "containerd"])
-        await poll(lambda: _answers([*ctr, "version"]), what="containerd in the node image", every=0.2, within=60)
-        await context.run([*ctr, "images", "import", "--no-unpack", "--digests", "-"], stdin=archive)
+        await context.run(["docker", "exec", "--detach", container, "containerd", f"--root={STORE_IN_NODE}"])
+        await poll(lambda: _succeeds([*ctr, "version"]), what="containerd in the node image", every=0.2, within=60)
+        await context.run([*ctr, "images", "import", "--digests", "--snapshotter=overlayfs", "-"], stdin=archive)
         await context.run([*inside, "pkill", "-TERM", "containerd"])
+        gone = [*inside, "sh", "-c", "! pgrep -x containerd"]
+        await poll(lambda: _succeeds(gone), what="containerd has ended", every=0.1, within=30)
+        share = [*inside, "sh", "-s", "--", STORE_IN_NODE, "/var/lib/containerd"]
+        await context.run(share, stdin=SHARE_STORE)
         await context.run(["docker", "stop", "--time=0", container])
         entry = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
         await context.run(["docker", "commit", "--change", entry, container, ref])
     finally:
         with anyio.CancelScope(shield=True):
-            await context.run(["docker", "rm", "--force", "--volumes", container], check=False)
+            await context.run(["docker", "rm", "--force", container], check=False)
 
 
-async def _answers(command: Sequence[str]) -> bool | None:
+async def _node_is_there(result: Path) -> bool:
+    image = NodeImage.read(result)
+    there = await _succeeds(["docker", "volume", "inspect", str(image.store)])
+    return bool(there) and await image_is_there(result)
+
+
+async def _succeeds(command: Sequence[str]) -> bool | None:
     return (await process.run(command, check=False)).ok or None
 
 

@@ -1,0 +1,359 @@
+"""Clusters by kind, on this machine's Docker. The node image is pulled, or built from source."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+
+from sregym import process
+from sregym.cluster.providers import host as host_facts
+from sregym.cluster.providers import pins as pin_file
+from sregym.cluster.providers import readiness
+from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterStatus, Origin
+from sregym.cluster.providers.daemon import DockerDaemon, install_programs
+from sregym.cluster.providers.host import GIB, Host
+from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, load_images
+from sregym.cluster.providers.node_image import NODE, STORE_IN_NODE, NodeImage, debian_step, node_steps
+from sregym.cluster.providers.node_source import (
+    ImageSource,
+    NodeSource,
+    decide,
+    image_present,
+    registry_answers,
+)
+from sregym.cluster.providers.pins import KIND_DATA, Pins
+from sregym.cluster.providers.steps import Builder, Step
+from sregym.cluster.providers.tools import tool_steps
+from sregym.cluster.waits import poll
+from sregym.errors import ClusterError, CommandError, PrerequisiteError, WaitTimeout
+from sregym.progress import Progress, step
+
+NETWORK = "kind"
+LABEL = "io.x-k8s.kind.cluster"
+READY_WITHIN_S = 180.0
+MEMORY_BASE = GIB
+MEMORY_PER_NODE = GIB // 4
+BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
+FULL_BUILD_SPACE = 8 * GIB
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?")
+
+
+@dataclass(kw_only=True)
+class KindProvider:
+    """Makes, finds and removes kind clusters. `cache` and `state` are our folders."""
+
+    cache: Path
+    state: Path
+    progress: Progress
+    source: ImageSource = ImageSource.AUTO
+    recipes: Sequence[ImageRecipe] = ()
+    """Images that clusters are to have beside the system's: those of the apps."""
+    pins: Pins = field(default_factory=pin_file.read)
+
+    def __post_init__(self) -> None:
+        self.daemon = DockerDaemon(state=self.state, progress=self.progress)
+        self.builder = Builder(cache=self.cache, progress=self.progress)
+
+    async def up(self, spec: ClusterSpec) -> ClusterHandle:
+        """See `Provider.up`. A cluster that is there but broken, or of another shape, is replaced."""
+        _check_name(spec.name)
+        host = host_facts.look()
+        await self.daemon.ensure(host)
+        status = await self.status(spec.name)
+        handle = status.handle if status.ready else None
+        if status.exists and status.handle is None:
+            handle = await self._adopt(spec.name)
+        if handle is None or len(handle.workers) != spec.workers:
+            image = await self.node_image(host)
+            handle = await self._create(spec, image, host, replacing=status.exists)
+        await self.load(handle)
+        return handle
+
+    async def load(self, handle: ClusterHandle) -> list[BuiltImage]:
+        """Bring to the nodes what they lack of the recipes' images. Returns what was brought."""
+        images = await self.images(self.recipes)
+        return await load_images(handle.node_names, list(images.values()), cache=self.cache, progress=self.progress)
+
+    async def images(self, recipes: Sequence[ImageRecipe]) -> dict[str, BuiltImage]:
+        """Images, built if need be, by the recipe's name."""
+        if not recipes:
+            return {}
+        await install_programs(BUILD_PROGRAMS, self.progress)
+        return await build_images(self.builder, recipes, steps=self._base_steps(host_facts.look()))
+
+    async def replace(self, spec: ClusterSpec) -> ClusterHandle:
+        """A new cluster in the place of the old one, from the same node image."""
+        _check_name(spec.name)
+        host = host_facts.look()
+        await self.daemon.ensure(host)
+        handle = await self._create(spec, await self.node_image(host), host, replacing=True)
+        await self.load(handle)
+        return handle
+
+    async def status(self, name: str) -> ClusterStatus:
+        """See `Provider.status`."""
+        if await self.daemon.find() is None:
+            return ClusterStatus(name=name, exists=False, ready=False, reason="no Docker daemon answers")
+        containers = await _containers(name)
+        if not containers:
+            return ClusterStatus(name=name, exists=False, ready=False, reason="there is no such cluster")
+        if stopped := [node for node, state in containers.items() if state != "running"]:
+            return ClusterStatus(name=name, exists=True, ready=False, reason=f"not running: {', '.join(stopped)}")
+        handle = self._read_handle(name)
+        if handle is None:
+            return ClusterStatus(name=name, exists=True, ready=False, reason="it was not made here, or not to the end")
+        seen = await readiness.look(handle.kubeconfig, handle.context)
+        return ClusterStatus(name=name, exists=True, ready=seen.ready, reason=seen.reason, handle=handle)
+
+    async def down(self, name: str) -> bool:
+        """See `Provider.down`. Docker and the images stay."""
+        if await self.daemon.find() is None:
+            return False
+        there = await _containers(name)
+        if there:
+            with step(self.progress, f"remove cluster {name}"):
+                await _remove(name)
+        for path in (self._handle_file(name), self._kubeconfig(name)):
+            path.unlink(missing_ok=True)
+        return bool(there)
+
+    async def names(self) -> list[str]:
+        """Names of all kind clusters on this Docker."""
+        done = await process.run(["docker", "ps", "--all", "--filter", f"label={LABEL}", "--format", _label_format()])
+        return sorted(set(done.stdout.split()))
+
+    async def node_image(self, host: Host) -> NodeImage:
+        """The node image, pulled or built if need be."""
+        published = self.pins.pulled.node
+        decision = await decide(
+            self.source, present=image_present(published), registry_answers=registry_answers(self.pins)
+        )
+        if decision.source is NodeSource.PULL and not await self._pull(published):
+            decision = await decide(ImageSource.BUILD, present=image_present(published), registry_answers=_never)
+        if decision.source is not NodeSource.BUILD:
+            return NodeImage(ref=published, id=await _image_id(published))
+        self.progress.note("node image", f"built from source: {decision.why}")
+        await install_programs(BUILD_PROGRAMS, self.progress)
+        results = await self.builder.build(self.steps(host), wanted=[NODE])
+        return NodeImage.read(results[NODE])
+
+    async def tool(self, name: str) -> Path:
+        """A program of ours: kind, helm, crictl, kube (which is kubectl, too)."""
+        results = await self.builder.build(tool_steps(self.pins), wanted=[f"go.{name}"])
+        return results[f"go.{name}"] / name
+
+    def steps(self, host: Host) -> list[Step]:
+        """Every build step that there is for this host."""
+        return node_steps(self.pins, architecture=host.architecture, extra=self.recipes)
+
+    def _base_steps(self, host: Host) -> list[Step]:
+        return [debian_step(self.pins, architecture=host.architecture), *tool_steps(self.pins)]
+
+    async def _adopt(self, name: str) -> ClusterHandle | None:
+        """A cluster that somebody else made with kind on this Docker, if it is up."""
+        kind = await self.tool("kind")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        kubeconfig = self._kubeconfig(name)
+        done = await process.run(
+            [kind, "export", "kubeconfig", f"--name={name}", f"--kubeconfig={kubeconfig}"], check=False
+        )
+        seen = await readiness.look(kubeconfig, f"kind-{name}") if done.ok else None
+        if seen is None or not seen.ready:
+            return None
+        image = (
+            await process.run(
+                ["docker", "inspect", "--format", "{{.Config.Image}} {{.Image}}", f"{name}-control-plane"]
+            )
+        ).stdout
+        ref, _, identity = image.strip().partition(" ")
+        return self._keep(name, seen, NodeImage(ref=ref, id=identity), Origin.EXISTING)
+
+    async def _pull(self, ref: str) -> bool:
+        """Pull; False where that fails although it was not asked for in so many words."""
+        name = "pull the node image"
+        try:
+            with step(self.progress, name):
+                await process.run(["docker", "pull", ref], on_line=lambda line: self.progress.note(name, line))
+        except CommandError as error:
+            if self.source is ImageSource.PULL:
+                raise PrerequisiteError(f"{ref} cannot be pulled: {error}", cure="see what Docker says") from error
+            return False
+        return True
+
+    async def _create(self, spec: ClusterSpec, image: NodeImage, host: Host, *, replacing: bool) -> ClusterHandle:
+        kind = await self.tool("kind")
+        if replacing:
+            await self.down(spec.name)
+        check_room(spec, host)
+        config = self._folder / f"{spec.name}.yaml"
+        log = self._folder / f"{spec.name}.log"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        values = cluster_config(spec, host, store=await _mountpoint(image))
+        config.write_text(yaml.safe_dump(values), encoding="utf-8")
+        name = f"create cluster {spec.name} ({1 + spec.workers} nodes)"
+        options = [f"--name={spec.name}", f"--image={image.ref}", f"--config={config}"]
+        try:
+            with step(self.progress, name):
+                await process.run(
+                    [kind, "create", "cluster", *options, f"--kubeconfig={self._kubeconfig(spec.name)}"],
+                    log=log,
+                    on_line=lambda line: self.progress.note(name, line),
+                )
+                handle = await self._ready(spec, image)
+        except CommandError as error:
+            raise _explained(error, spec, log) from error
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await _remove(spec.name)
+            raise
+        return handle
+
+    async def _ready(self, spec: ClusterSpec, image: NodeImage) -> ClusterHandle:
+        context = f"kind-{spec.name}"
+        last = readiness.Readiness(reason="not asked yet")
+
+        async def probe() -> readiness.Readiness | None:
+            nonlocal last
+            last = await readiness.look(self._kubeconfig(spec.name), context)
+            complete = len(last.nodes) == 1 + spec.workers
+            return last if last.ready and complete else None
+
+        try:
+            seen = await poll(probe, what=f"cluster {spec.name} ready", every=0.5, within=READY_WITHIN_S)
+        except WaitTimeout as error:
+            raise WaitTimeout(error.what, within=error.within, reason=last.reason or "nodes are missing") from error
+        return self._keep(spec.name, seen, image, Origin.BUILT if image.store else Origin.PULLED)
+
+    def _keep(self, name: str, seen: readiness.Readiness, image: NodeImage, origin: Origin) -> ClusterHandle:
+        """Write down what others need to know of a cluster that is up."""
+        handle = ClusterHandle(
+            name=name,
+            provider="kind",
+            kubeconfig=self._kubeconfig(name),
+            context=f"kind-{name}",
+            server_version=seen.server_version,
+            nodes=seen.nodes,
+            docker_network=NETWORK,
+            internal_server=f"https://{name}-control-plane:6443",
+            node_image=image.ref,
+            node_image_id=image.id,
+            origin=origin,
+        )
+        self._handle_file(name).write_text(handle.model_dump_json(indent=1), encoding="utf-8")
+        return handle
+
+    @property
+    def _folder(self) -> Path:
+        return self.state / "clusters"
+
+    def _kubeconfig(self, name: str) -> Path:
+        return self._folder / f"{name}.kubeconfig"
+
+    def _handle_file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _read_handle(self, name: str) -> ClusterHandle | None:
+        try:
+            return ClusterHandle.model_validate_json(self._handle_file(name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+
+def cluster_config(spec: ClusterSpec, host: Host, *, store: str | None = None) -> dict[str, Any]:
+    """kind's configuration of a cluster on this host. `store`: folder of unpacked images to mount into every node."""
+    config: dict[str, Any] = yaml.safe_load((KIND_DATA / "cluster" / "base.yaml").read_text(encoding="utf-8"))
+    if spec.api_port:
+        config["networking"]["apiServerPort"] = spec.api_port
+    config["nodes"] = [{"role": role} for role in ("control-plane", *["worker"] * spec.workers)]
+    if store is not None:
+        for node in config["nodes"]:
+            node["extraMounts"] = [{"hostPath": store, "containerPath": STORE_IN_NODE, "readOnly": True}]
+    if "CAP_SYS_RESOURCE" in host.missing_capabilities:
+        # A negative oom_score_adj, which the kubelet asks for, is then refused.
+        config["containerdConfigPatches"] = ['[plugins."io.containerd.grpc.v1.cri"]\n  restrict_oom_score_adj = true\n']
+    return config
+
+
+def check_room(spec: ClusterSpec, host: Host) -> None:
+    """Raise `PrerequisiteError` where the API port is taken or memory is short."""
+    if spec.api_port and not port_is_free(spec.api_port):
+        raise PrerequisiteError(
+            f"port {spec.api_port} for the API server is taken", cure="name another one, or 0 for any that is free"
+        )
+    needed = MEMORY_BASE + MEMORY_PER_NODE * (1 + spec.workers)
+    if host.memory_available < needed:
+        raise PrerequisiteError(
+            f"{1 + spec.workers} nodes need {needed / GIB:.1f} GiB of memory, "
+            f"{host.memory_available / GIB:.1f} GiB are available",
+            cure="end other work, or ask for fewer workers",
+        )
+
+
+def port_is_free(port: int, *, address: str = "127.0.0.1") -> bool:
+    """Could we listen here?"""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise PrerequisiteError(
+            f"`{name}` cannot name a cluster", cure="use lower-case letters, digits, dots and dashes, at most 42"
+        )
+
+
+def _explained(error: CommandError, spec: ClusterSpec, log: Path) -> ClusterError | PrerequisiteError:
+    said = error.stderr
+    if "port is already allocated" in said or "address already in use" in said:
+        return PrerequisiteError(
+            f"a port of cluster {spec.name} is taken", cure="name another port, or 0 for any that is free"
+        )
+    if "Cannot connect to the Docker daemon" in said:
+        return PrerequisiteError("Docker stopped while the cluster was made", cure="start Docker and try again")
+    if "No space left on device" in said:
+        return PrerequisiteError("the disk is full", cure="free some space where Docker keeps its data")
+    return ClusterError(f"kind could not make the cluster {spec.name}: {error}\nlog: {log}")
+
+
+async def _containers(name: str) -> dict[str, str]:
+    """The containers of a cluster and their states."""
+    form = "{{.Names}} {{.State}}"
+    done = await process.run(["docker", "ps", "--all", "--filter", f"label={LABEL}={name}", "--format", form])
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+
+
+async def _remove(name: str) -> None:
+    if containers := await _containers(name):
+        await process.run(["docker", "rm", "--force", "--volumes", *containers])
+
+
+async def _image_id(ref: str) -> str:
+    return (await process.run(["docker", "image", "inspect", "--format", "{{.Id}}", ref])).stdout.strip()
+
+
+async def _mountpoint(image: NodeImage) -> str | None:
+    """Where Docker keeps the store of a node image."""
+    if image.store is None:
+        return None
+    done = await process.run(["docker", "volume", "inspect", "--format", "{{.Mountpoint}}", image.store])
+    return done.stdout.strip()
+
+
+async def _never() -> bool:
+    return False
+
+
+def _label_format() -> str:
+    return '{{.Label "' + LABEL + '"}}'
