@@ -150,6 +150,7 @@ class _Builder:
                 level=self.level,
                 onset=self.onset,
                 touched=touched,
+                config_causes=self._config_causes(causes),
                 deploys=self.deploys,
                 settings=self.settings,
                 declared=self.declared,
@@ -175,6 +176,14 @@ class _Builder:
             log_page=LOG_PAGE[self.level],
             noise=noise.table(seed=self.key),
         )
+
+    def _config_causes(self, causes: tuple[Cause, ...]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        by_release = {cause.when.service for cause in causes if cause.when is not None and cause.when.deploy}
+        for cause in causes:
+            if cause.when is not None and cause.when.key and cause.when.service not in by_release:
+                found.setdefault(cause.when.service, set()).add(cause.when.key)
+        return found
 
     def _vary_settings(self) -> None:
         for name, settings in self.settings.items():
@@ -220,7 +229,13 @@ class _Builder:
         if spec.deploy:
             return When(service=service, deploy=self.fault_versions[service])
         assert spec.match is not None  # the schema holds this
-        return When(service=service, key=self.names.fill(spec.key), match=self._match(spec.match))
+        return When(
+            service=service,
+            key=self.names.fill(spec.key),
+            match=self._match(spec.match),
+            unless_key=spec.unless_key,
+            unless=None if spec.unless is None else self._match(spec.unless),
+        )
 
     def _cause(self, spec: CauseSpec) -> Cause:
         return Cause(

@@ -5,6 +5,8 @@ releases, noisy logs, harmless drift, an alert that flaps. The medium and hard l
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from dataclasses import replace
 
 from sregym.incidentops.world.instance import Deploy, Effect, Level, LogRule
 from sregym.incidentops.world.topology import Setting, Value, company
@@ -40,15 +42,14 @@ SCARY = (
     ("ERROR", "tracing exporter: deadline exceeded, <n> spans dropped"),
 )
 
-HARMLESS_DRIFT = (
-    ("api", "cors_max_age_s"),
-    ("api", "gzip_min_bytes"),
-    ("search", "max_result_window"),
-    ("auth", "password_hash_rounds"),
-    ("notifications", "template_pack"),
-    ("db", "work_mem_mb"),
-    ("payments", "settlement_currency"),
-)
+HARMLESS: dict[str, tuple[str, ...]] = {  # settings whose value does not matter
+    "api": ("cors_max_age_s", "gzip_min_bytes"),
+    "payments": ("settlement_currency", "idempotency_window_s"),
+    "search": ("max_result_window", "synonyms_file"),
+    "auth": ("password_hash_rounds", "session_ttl_s"),
+    "notifications": ("template_pack", "batch_size"),
+    "db": ("work_mem_mb", "checkpoint_timeout_s"),
+}
 
 
 class People:
@@ -98,36 +99,81 @@ def add_distractors(
     level: Level,
     onset: int,
     touched: set[str],
+    config_causes: Mapping[str, set[str]],
     deploys: dict[str, list[Deploy]],
     settings: dict[str, dict[str, Setting]],
     declared: dict[str, dict[str, Value]],
 ) -> list[Effect]:
-    """Add harmless things elsewhere; the effects (log noise, a flapping alert) are returned."""
+    """Add harmless things; the effects (log noise, a flapping alert) are returned.
+
+    `config_causes` names the services whose cause is a setting, with those settings: there a harmless release may
+    come after the one that broke it, and a harmless setting may have drifted.
+    """
     quiet = [name for name in company().names if name not in touched]
     rng.shuffle(quiet)
     count = 2 if level == "hard" else 1
     for name in quiet[:count]:
-        summary, diff = rng.choice(RECENT)
-        previous = deploys[name][-1].version
-        deploys[name].append(
-            Deploy(
-                version=next_version(rng, previous),
-                previous=previous,
-                author=people.one(),
-                tick=onset - rng.randint(0, 3),
-                summary=summary,
-                diff=diff,
-            )
-        )
-    for name, key in rng.sample(HARMLESS_DRIFT, count):
-        setting = settings[name][key]
-        others = [value for value in setting.vary if value != setting.value]
-        if others:
-            declared[name][key] = rng.choice(others)
+        deploys[name].append(_harmless_release(rng, people, deploys[name][-1].version, onset - rng.randint(0, 3)))
+    for name in sorted(config_causes):
+        keys = [key for key in HARMLESS[name] if key not in config_causes[name]]
+        if rng.random() < (0.8 if level == "hard" else 0.5):
+            _drift(rng, name, keys[-1], settings, declared)
+        if level == "hard" or rng.random() < 0.5:
+            deploys[name].append(_harmless_change(rng, people, name, keys[0], onset, settings, declared, deploys))
+    for name in rng.sample(sorted(HARMLESS), count):
+        keys = [key for key in HARMLESS[name] if key not in config_causes.get(name, set())]
+        _drift(rng, name, keys[-1], settings, declared)
     effects = [_scary_logs(rng, name, onset) for name in quiet[-count:]]
     if level == "hard" and quiet:
         effects.append(_flapping_cpu(rng, quiet[0]))
     return effects
+
+
+def _harmless_release(rng: random.Random, people: People, previous: str, tick: int) -> Deploy:
+    summary, diff = rng.choice(RECENT)
+    version = next_version(rng, previous)
+    return Deploy(version=version, previous=previous, author=people.one(), tick=tick, summary=summary, diff=diff)
+
+
+def _others(setting: Setting, rng: random.Random) -> Value | None:
+    values = [value for value in setting.vary if value != setting.value]
+    return rng.choice(values) if values else None
+
+
+def _drift(
+    rng: random.Random,
+    name: str,
+    key: str,
+    settings: dict[str, dict[str, Setting]],
+    declared: dict[str, dict[str, Value]],
+) -> None:
+    other = _others(settings[name][key], rng)
+    if other is not None:
+        declared[name][key] = other
+
+
+def _harmless_change(
+    rng: random.Random,
+    people: People,
+    name: str,
+    key: str,
+    onset: int,
+    settings: dict[str, dict[str, Setting]],
+    declared: dict[str, dict[str, Value]],
+    deploys: dict[str, list[Deploy]],
+) -> Deploy:
+    """A release on top of the others that changes a setting which does not matter."""
+    now, before = settings[name][key].value, _others(settings[name][key], rng)
+    plain = _harmless_release(rng, people, deploys[name][-1].version, onset + 1)
+    if before is None:
+        return plain
+    declared[name][key] = now
+    return replace(
+        plain,
+        summary=rng.choice(("Adjust a default", "Housekeeping of settings", "Product request: new default")),
+        diff=(f"- {key}: {before}", f"+ {key}: {now}"),
+        config=((key, before, now),),
+    )
 
 
 def _scary_logs(rng: random.Random, name: str, onset: int) -> Effect:

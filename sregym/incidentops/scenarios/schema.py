@@ -95,6 +95,8 @@ class WhenSpec(Frozen):
     key: str = ""
     match: MatchSpec | None = None
     deploy: bool = False
+    unless_key: str = ""
+    unless: MatchSpec | None = None
 
     @model_validator(mode="after")
     def _one_condition(self) -> WhenSpec:

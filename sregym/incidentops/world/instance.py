@@ -23,6 +23,8 @@ class When:
     key: str = ""
     match: Match | None = None
     deploy: str = ""  # a version: holds while it is the live one
+    unless_key: str = ""  # another setting of the service, which lifts the condition
+    unless: Match | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

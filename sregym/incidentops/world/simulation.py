@@ -103,16 +103,12 @@ class World:
     def holds(self, when: When) -> bool:
         """Whether a condition holds in the running world."""
         state = self.services[when.service]
-        if when.deploy:
-            return state.version == when.deploy
-        return when.match is not None and when.match.holds(state.running[when.key])
+        return _holds(when, state.version, state.running)
 
     def holds_as_stored(self, when: When) -> bool:
         """Whether a condition would hold after a restart."""
         state = self.services[when.service]
-        if when.deploy:
-            return state.version == when.deploy
-        return when.match is not None and when.match.holds(state.stored[when.key])
+        return _holds(when, state.version, state.stored)
 
     # --- load, errors, latency ---------------------------------------------------------------------------
 
@@ -342,6 +338,14 @@ class World:
         """A tick as a time stamp."""
         minutes = self.instance.hour * 60 + self.instance.minute + tick
         return f"{self.instance.date}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}Z"
+
+
+def _holds(when: When, version: str, settings: dict[str, Value]) -> bool:
+    if when.deploy:
+        return version == when.deploy
+    if when.unless is not None and when.unless.holds(settings[when.unless_key]):
+        return False
+    return when.match is not None and when.match.holds(settings[when.key])
 
 
 def _trace(roll: float) -> str:
