@@ -1,0 +1,26 @@
+"""Judges of diagnoses: the checklist, the offline judge, and a judge that asks a model. Nothing here knows a problem.
+
+What belongs here: the questions and the formula, the rules by which a text is read offline, the prompt, and the one
+call to a model. What does not: deciding what a run records (results) and when a diagnosis is graded (coordinator).
+"""
+
+from sregym.judge.checklist import CHECKLIST, DEFAULT_TAU, Checklist, Dimension, Question, Score
+from sregym.judge.contract import Answer, AnsweredQuestion, Fingerprint, Judge, JudgeInput, Judgement, JudgeUsage
+from sregym.judge.offline import OfflineJudge
+
+__all__ = [
+    "CHECKLIST",
+    "DEFAULT_TAU",
+    "Answer",
+    "AnsweredQuestion",
+    "Checklist",
+    "Dimension",
+    "Fingerprint",
+    "Judge",
+    "JudgeInput",
+    "JudgeUsage",
+    "Judgement",
+    "OfflineJudge",
+    "Question",
+    "Score",
+]
