@@ -1,0 +1,66 @@
+"""Puts the world back: after an attempt, and after a process that was killed in the middle of one.
+
+Undo what was journalled, remove the application, then compare with the cluster's base snapshot, because the agent
+changed things too, and write back what differs. Every step is safe to repeat and to kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sregym.cluster import recovery, snapshot
+from sregym.cluster.contract import Cluster
+from sregym.cluster.journal import Journal
+from sregym.cluster.namespaces import remove_namespaces
+from sregym.cluster.snapshot import Difference, Snapshot
+from sregym.errors import DirtyClusterError, RecoveryError
+from sregym.events import Emit, silent
+
+
+@dataclass(frozen=True, kw_only=True)
+class PutBack:
+    """What it took. `differences` are those that undo alone had left, before they were written back."""
+
+    differences: Sequence[Difference]
+
+    @property
+    def count(self) -> int:
+        return len(self.differences)
+
+
+async def put_back(
+    cluster: Cluster, journal: Journal, base: Snapshot, namespaces: Sequence[str], *, emit: Emit = silent
+) -> PutBack:
+    """Brings the world back to `base` and closes the journal.
+
+    Raises RecoveryError where something journalled could not be undone, DirtyClusterError where the world still
+    differs from the base; the journal then stays open and `main.py recover` goes on from it.
+    """
+    try:
+        await recovery.undo(journal, cluster, emit=emit)
+    except RecoveryError as error:
+        # What is bound to objects of the application counts as undone when they are gone with it.
+        emit("undo.again", reason=str(error))
+        await remove_namespaces(cluster, namespaces)
+        await recovery.undo(journal, cluster, emit=emit)
+    await remove_namespaces(cluster, namespaces)
+    found = await equalise(cluster, base, emit=emit)
+    journal.close()
+    return PutBack(differences=found)
+
+
+async def equalise(cluster: Cluster, base: Snapshot, *, emit: Emit = silent) -> Sequence[Difference]:
+    """Compares with the base and writes back what differs. Returns what differed; raises DirtyClusterError."""
+    found = snapshot.differences(base, await snapshot.take(cluster, namespaces=base.namespaces))
+    if not found:
+        emit("world.equal")
+        return found
+    emit("world.unequal", count=len(found), differences=[str(one) for one in found[:50]])
+    await snapshot.restore(cluster, base, found)
+    left = snapshot.differences(base, await snapshot.take(cluster, namespaces=base.namespaces))
+    if left:
+        listed = "\n".join(f"  {one}" for one in left[:20])
+        raise DirtyClusterError(f"the world differs from the base snapshot in {len(left)} places:\n{listed}")
+    emit("world.equal")
+    return found
