@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import anyio
 
 from oracles.motion import Motion, motion
+from oracles.requests import app_serves
 from oracles.workloads import PodsSteady, restart_counts
 from sregym.api import (
     AllOf,
@@ -28,6 +29,7 @@ from sregym.api import (
     OracleContext,
     Selection,
     State,
+    Topology,
     Verdict,
 )
 from sregym.cluster.objects import DEPLOYMENT, POD
@@ -39,21 +41,25 @@ GRACE_S = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class Settled(Oracle):
-    """`check` is looked at all the time and must hold for `hold` seconds; `proofs` are dear looks, made at the end of
-    a window; `exercises` come between two passes. `within` bounds one pass (seconds)."""
+    """The condition is looked at all the time and must hold for `hold` seconds.
 
-    check_: Check
+    `proofs` are dear looks, made at the end of a window; `exercises` come between two passes; `within` bounds one pass.
+    """
+
+    condition: Check
     proofs: tuple[Check, ...] = ()
     exercises: tuple[Exercise, ...] = ()
     hold: float = 15.0
     within: float = 120.0
+    patience: float = GRACE_S
+    """How long a failing condition may persist with nothing in motion: longer where health comes back slowly."""
     every_operation: tuple[str, ...] = ()
     """Operations that users do in equal shares while the oracle looks, so that rare ones are seen too."""
 
     async def glance(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
-        seen = await self.check_.observe(ctx)
+        seen = await self.condition.observe(ctx)
         if seen.holds and self.proofs:
-            seen = await AllOf(self.check_, *self.proofs).observe(ctx)
+            seen = await AllOf(self.condition, *self.proofs).observe(ctx)
         return Verdict.of(seen)
 
     async def check(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
@@ -84,6 +90,23 @@ class Settled(Oracle):
                 await ctx.traffic.phase(base)
 
 
+def app_settled(
+    topology: Topology,
+    *also: Check,
+    proofs: tuple[Check, ...] = (),
+    exercises: tuple[Exercise, ...] = (),
+    hold: float = 15.0,
+) -> Settled:
+    """The whole app serves every operation, and what else is named holds; before and after the exercises."""
+    return Settled(
+        condition=AllOf(app_serves(topology), *also),
+        proofs=proofs,
+        exercises=exercises,
+        hold=hold,
+        every_operation=tuple(one.name for one in topology.operations),
+    )
+
+
 @dataclass
 class _Pass:
     """One passive pass: the state between two looks."""
@@ -102,11 +125,19 @@ class _Pass:
         return await self.ctx.poll(self._look, what="the repair settles", within=self.oracle.within + 60.0)
 
     async def _look(self) -> Verdict | None:
-        seen = await self.oracle.check_.observe(self.ctx)
+        try:
+            return await self._judge()
+        except ClusterError:
+            # One bad answer of the API is no verdict; a lasting one is, as UNSCORED.
+            if anyio.current_time() - self.begun >= self.oracle.within:
+                raise
+            return None
+
+    async def _judge(self) -> Verdict | None:
+        seen = await self.oracle.condition.observe(self.ctx)
         now = anyio.current_time()
         over = now - self.begun >= self.oracle.within
         if seen.holds:
-            self.still_since = None
             return await self._proven(now, seen, over=over)
         self.holding_since = None
         if seen.state is State.CANNOT:
@@ -126,10 +157,11 @@ class _Pass:
             self.holding_since = None
             return Verdict.of(steady) if over else None
         if now - self.holding_since < self.hold:
+            self.still_since = None
             return None
-        proven = await AllOf(self.oracle.check_, *self.oracle.proofs).observe(self.ctx)
+        proven = await AllOf(self.oracle.condition, *self.oracle.proofs).observe(self.ctx)
         if proven.holds:
-            return Verdict.of(proven, hold_s=self.hold + self.oracle.check_.span_s)
+            return Verdict.of(proven, hold_s=self.hold + self.oracle.condition.span_s)
         if proven.state is State.CANNOT or over:
             return Verdict.of(proven)
         return await self._waiting(now, proven, over=over)
@@ -158,7 +190,7 @@ class _Pass:
 
     @property
     def _grace(self) -> float:
-        return GRACE_S + self.oracle.check_.span_s
+        return self.oracle.patience + self.oracle.condition.span_s
 
     async def _motion(self) -> Motion:
         reader, namespace = self.ctx.reader, self.ctx.namespace

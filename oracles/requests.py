@@ -79,7 +79,9 @@ class OperationsFail(Check):
         return self.not_yet(f"users are not hurt enough: {_tell(stats)}", requests=_tell(stats))
 
 
-def app_serves(topology: Topology, *, operations: tuple[str, ...] | None = None, over: float = 8.0) -> Check:
+def app_serves(
+    topology: Topology, *, operations: tuple[str, ...] | None = None, over: float = 8.0, at_least: float = 0.95
+) -> Check:
     """The whole app: every workload of the topology is there and rolled out, users reach it, every operation succeeds.
 
     `operations` narrows what users do where a problem's load has only some of them.
@@ -88,7 +90,7 @@ def app_serves(topology: Topology, *, operations: tuple[str, ...] | None = None,
     return AllOf(
         RolledOut(tuple(one.name for one in topology.services)),
         EndpointsOwned(topology.entry, topology.entry),
-        OperationsSucceed(operations=wanted, over=over),
+        OperationsSucceed(operations=wanted, over=over, at_least=at_least),
     )
 
 

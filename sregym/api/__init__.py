@@ -8,7 +8,7 @@ from sregym.api.app import App, Context, FaultContext, OracleContext
 from sregym.api.fault import Await, Fault, InOrder, Noise, Together, Transient
 from sregym.api.grading import Verdict, VerdictState
 from sregym.api.oracle import Baseline, Exercise, Oracle
-from sregym.api.problem import Diagnoses, FaultClass, Problem, Provenance, Variant, on
+from sregym.api.problem import Diagnoses, FaultClass, Layer, Problem, Provenance, Variant, on
 from sregym.api.repair import (
     Create,
     Delete,
@@ -22,7 +22,7 @@ from sregym.api.repair import (
     WaitRollout,
 )
 from sregym.api.root_cause import Concept, Role, RootCause
-from sregym.api.topology import Edge, Operation, ServiceSpec, Topology, Via
+from sregym.api.topology import Edge, Operation, ServiceSpec, Topology, Via, When
 from sregym.cluster.check import AllOf, AnyOf, Check, Look, Not, Observation, State
 from sregym.cluster.contract import Compensation, ExecResult, HttpReply, PatchType, Selection
 from sregym.cluster.objects import Kind, Obj, Ref, configmap, deployment, dig, node, pod, service
@@ -54,6 +54,7 @@ __all__ = [
     "InOrder",
     "InjectionError",
     "Kind",
+    "Layer",
     "LoadPhase",
     "Look",
     "Noise",
@@ -88,6 +89,7 @@ __all__ = [
     "VerdictState",
     "Via",
     "WaitRollout",
+    "When",
     "configmap",
     "deployment",
     "dig",
