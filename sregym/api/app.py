@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from sregym.api.topology import Topology
@@ -52,8 +53,12 @@ class App(ABC):
         return self.topology.namespace
 
     @abstractmethod
-    def manifests(self, shipped: Shipped = NOTHING_SHIPPED) -> Sequence[Obj]:
-        """What will be deployed, rendered without a cluster."""
+    async def manifests(self, shipped: Shipped = NOTHING_SHIPPED) -> Sequence[Obj]:
+        """What will be deployed, rendered without a cluster, in an order in which it can be applied."""
+
+    def equipped(self, tools: Mapping[str, Path]) -> App:
+        """The same app with the places of programs that it runs (`helm`); without this they are looked for on PATH."""
+        return self
 
     @abstractmethod
     async def deploy(self, cluster: Cluster, shipped: Shipped = NOTHING_SHIPPED, *, emit: Emit = silent) -> None:

@@ -53,6 +53,14 @@ class Port(_Frozen):
     protocol: Literal["TCP", "UDP"] = "TCP"
 
 
+class ExtraService(_Frozen):
+    """A further Service in front of the same pods."""
+
+    name: str
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    ports: tuple[Port, ...]
+
+
 class Resources(_Frozen):
     requests: Mapping[str, str] = Field(default_factory=dict)
     limits: Mapping[str, str] = Field(default_factory=dict)
@@ -83,6 +91,7 @@ class ServiceSpec(_Frozen):
     ports: tuple[Port, ...] = ()
     """Ports of the Service; container ports that no Service shows stand in `container_ports`."""
     container_ports: Mapping[str, int] = Field(default_factory=dict)
+    also: tuple[ExtraService, ...] = ()
     replicas: int = 1
     strategy: Literal["RollingUpdate", "Recreate"] = "RollingUpdate"
     labels: Mapping[str, str] = Field(default_factory=dict)
@@ -111,6 +120,13 @@ class Operation(_Frozen):
     needs: frozenset[str]
     body_check: str
     """Name of the validation that the load generator applies to the answer's body."""
+    vars: tuple[Mapping[str, Any], ...] = ()
+    """Random values that `query`, `path` and `body` may name as `{name}`, in the load generator's own terms."""
+    query: Mapping[str, str] = Field(default_factory=dict)
+    body: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    expect: Mapping[str, Any] = Field(default_factory=dict)
+    """What a right answer is: `status` and checks of its JSON body (`body_check` in the generator's terms)."""
 
 
 class Topology(_Frozen):

@@ -1,0 +1,1 @@
+require('@mongosh/cli-repl/lib/run');
