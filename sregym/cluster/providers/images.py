@@ -196,11 +196,14 @@ async def build_images(
 async def load_images(
     nodes: Sequence[str], images: Sequence[BuiltImage], *, cache: Path, progress: Progress
 ) -> list[BuiltImage]:
-    """Bring images to nodes (containers of a kind cluster) that lack them. Returns those that were brought."""
+    """Bring images to nodes (containers of a kind cluster) that lack them, or have others of the same name.
+
+    Returns those that were brought.
+    """
     missing: dict[str, list[BuiltImage]] = {}
-    for node in nodes:
-        have = await _refs_on(node)
-        if lacking := [i for i in images if not all(qualified(ref) in have for ref in i.node_refs)]:
+    for node in nodes if images else ():
+        have = await _ids_on(node)
+        if lacking := [i for i in images if any(have.get(qualified(ref)) != i.id for ref in i.node_refs)]:
             missing[node] = lacking
     wanted = sorted({image for lacking in missing.values() for image in lacking}, key=lambda image: image.ref)
     if not wanted:
@@ -247,11 +250,12 @@ async def _build(recipe: ImageRecipe, context: StepContext) -> None:
     shutil.rmtree(folder)
 
 
-async def _refs_on(node: str) -> set[str]:
-    done = await process.run(["docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "list", "--quiet"])
-    return set(done.stdout.split())
+async def _ids_on(node: str) -> dict[str, str]:
+    """Image ids on a node by full reference. The id is the same as Docker's: the digest of the configuration."""
+    done = await process.run(["docker", "exec", node, "crictl", "images", "--output=json"])
+    return {tag: image["id"] for image in json.loads(done.stdout)["images"] for tag in image["repoTags"]}
 
 
 async def _import(node: str, archive: Path) -> None:
     command = ["docker", "exec", "--interactive", node, "ctr", "--namespace=k8s.io", "images", "import"]
-    await process.run([*command, "--digests", "--snapshotter=overlayfs", "-"], stdin=archive)
+    await process.run([*command, "--snapshotter=overlayfs", "-"], stdin=archive)

@@ -171,7 +171,7 @@ def node_step(*, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
     return Step(
         name=NODE,
         title="node image",
-        fingerprint=fingerprint_of(paths=[SHARE_STORE]),
+        fingerprint=fingerprint_of(values=["by tag"], paths=[SHARE_STORE]),
         needs=(root, *contents),
         run=run,
         still_valid=_node_is_there,
@@ -187,7 +187,7 @@ async def _fill_store(context: StepContext, root: str, archive: Path, store: str
     try:
         await context.run(["docker", "exec", "--detach", container, "containerd", f"--root={STORE_IN_NODE}"])
         await poll(lambda: _succeeds([*ctr, "version"]), what="containerd in the node image", every=0.2, within=60)
-        await context.run([*ctr, "images", "import", "--digests", "--snapshotter=overlayfs", "-"], stdin=archive)
+        await context.run([*ctr, "images", "import", "--snapshotter=overlayfs", "-"], stdin=archive)
         await context.run([*inside, "pkill", "-TERM", "containerd"])
         gone = [*inside, "sh", "-c", "! pgrep -x containerd"]
         await poll(lambda: _succeeds(gone), what="containerd has ended", every=0.1, within=30)
