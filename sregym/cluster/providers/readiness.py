@@ -53,22 +53,25 @@ async def connect(kubeconfig: Path, context: str | None = None) -> AsyncIterator
         yield api
 
 
-async def look(kubeconfig: Path, context: str | None = None) -> Readiness:
-    """Look once. An API that does not answer is a reason, not an error."""
+async def look(kubeconfig: Path, context: str | None = None, *, system_pods: bool = True) -> Readiness:
+    """Look once: every node and, with `system_pods`, every pod of the system must be ready.
+
+    An API that does not answer is a reason, not an error.
+    """
     try:
         async with connect(kubeconfig, context) as api:
             version = await client.VersionApi(api).get_code(_request_timeout=REQUEST_TIMEOUT_S)
             core = client.CoreV1Api(api)
             nodes = (await core.list_node(_request_timeout=REQUEST_TIMEOUT_S)).items
             pods = []
-            for namespace in SYSTEM_NAMESPACES:
+            for namespace in SYSTEM_NAMESPACES if system_pods else ():
                 pods += (await core.list_namespaced_pod(namespace, _request_timeout=REQUEST_TIMEOUT_S)).items
     except ApiException as error:
         return Readiness(reason=f"the API server says {error.status} {error.reason}")
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         return Readiness(reason=f"the API server does not answer ({type(error).__name__}: {error})")
     return Readiness(
-        reason=_first_not_ready(nodes, pods),
+        reason=_node_not_ready(nodes) or (_pod_not_ready(pods) if system_pods else ""),
         server_version=version.git_version,
         nodes=tuple(
             Node(name=node.metadata.name, control_plane=CONTROL_PLANE_LABEL in (node.metadata.labels or {}))
@@ -77,12 +80,16 @@ async def look(kubeconfig: Path, context: str | None = None) -> Readiness:
     )
 
 
-def _first_not_ready(nodes: list[Any], pods: list[Any]) -> str:
+def _node_not_ready(nodes: list[Any]) -> str:
     for node in nodes:
         if not _true(node.status.conditions, "Ready"):
             return f"node {node.metadata.name} is not ready"
         if any(taint.key.startswith("node.kubernetes.io/") for taint in node.spec.taints or ()):
             return f"node {node.metadata.name} is still tainted"
+    return "" if nodes else "no nodes yet"
+
+
+def _pod_not_ready(pods: list[Any]) -> str:
     if not any(pod.metadata.namespace == "kube-system" for pod in pods):
         return "no system pods yet"
     for pod in pods:
