@@ -55,6 +55,8 @@ class KindProvider:
     source: ImageSource = ImageSource.AUTO
     recipes: Sequence[ImageRecipe] = ()
     """Images that clusters are to have beside the system's: those of the apps."""
+    extra_steps: Sequence[Step] = ()
+    """Steps that recipes need beside ours."""
     pins: Pins = field(default_factory=pin_file.read)
 
     def __post_init__(self) -> None:
@@ -151,10 +153,10 @@ class KindProvider:
 
     def steps(self, host: Host) -> list[Step]:
         """Every build step that there is for this host."""
-        return node_steps(self.pins, architecture=host.architecture, extra=self.recipes)
+        return [*node_steps(self.pins, architecture=host.architecture, extra=self.recipes), *self.extra_steps]
 
     def _base_steps(self, host: Host) -> list[Step]:
-        return [debian_step(self.pins, architecture=host.architecture), *tool_steps(self.pins)]
+        return [debian_step(self.pins, architecture=host.architecture), *tool_steps(self.pins), *self.extra_steps]
 
     async def _adopt(self, name: str) -> ClusterHandle | None:
         """A cluster that somebody else made with kind on this Docker, if it is up."""
