@@ -6,8 +6,7 @@ need. A client that hangs up cancels what is done for it, so that an idle watch 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,6 +15,8 @@ from typing import Any, Protocol
 import anyio
 import anyio.abc
 import h11
+
+from sregym.gateway.single import single_error
 
 MAX_HEAD = 64 * 1024
 """Bytes of request line and headers together; the API server's own limit is of this order."""
@@ -90,7 +91,7 @@ class Exchange:
     @asynccontextmanager
     async def cancelled_by_hangup(self) -> AsyncIterator[None]:
         """What runs inside is cancelled when the client goes away (noticed once its request has been read)."""
-        with _one_error():
+        with single_error():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, tasks.cancel_scope)
                 yield
@@ -118,7 +119,7 @@ class Exchange:
         ahead, _ = self._h11.trailing_data
         if ahead:
             await far.write(ahead)
-        with _one_error():
+        with single_error():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._upwards, far, tasks.cancel_scope)
                 while data := await far.read(CHUNK):
@@ -201,17 +202,6 @@ async def _next(connection: h11.Connection, stream: anyio.abc.ByteStream) -> Any
         except anyio.EndOfStream:
             data = b""
         connection.receive_data(data)
-
-
-@contextlib.contextmanager
-def _one_error() -> Iterator[None]:
-    """A task group's single error as itself, so that it can be caught by its type."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
 
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:

@@ -25,6 +25,7 @@ from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.serve import Listen, Ports, ServeConfig
+from sregym.gateway.single import single_error
 from sregym.gateway.submission import submission_app
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
@@ -131,6 +132,7 @@ async def running_gateway(
     gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate)
     listening = [unix_socket(sockets.api)] + ([tcp_socket(tcp.host, tcp.api)] if tcp else [])
     async with AsyncExitStack() as stack:
+        stack.enter_context(single_error())
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
         config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
         config.ready.unlink(missing_ok=True)

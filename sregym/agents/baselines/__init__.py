@@ -1,0 +1,1 @@
+"""The agents that anchor every table: one folder each, with its `agent.yaml`."""

@@ -1,0 +1,173 @@
+"""The agent's container: made before the clock starts, started at the hand-over, stopped at the withdrawal.
+
+It has no rights, a read-only root, its own user and limits; what it may write is in memory, but for its logs. Nothing
+of the host's file system is mounted (the mount table would show our paths): its kubeconfig is copied into a volume.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sregym import process
+from sregym.agents.isolation import NO_IPV6, NO_OTHER_DNS, NO_RIGHTS, docker
+from sregym.agents.spec import AgentSpec
+from sregym.agents.things import HostJournal, Names, owned
+from sregym.errors import AgentError, CommandError
+
+LOGS = "/logs"
+CONFIG = "/etc/oncall"
+KUBECONFIG = f"{CONFIG}/kubeconfig"
+HOME = "/home/oncall"
+HOSTNAME = "workstation"
+MOST_OUTPUT = "32m"
+"""How much of the agent's standard output Docker keeps."""
+LARGEST_FILE = 512 * 1024 * 1024
+STOP_WITHIN_S = 3
+"""Seconds between the request to end and the kill."""
+COPY_WITHIN_S = 60.0
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExit:
+    """How an agent ended by itself. `code` is its exit status."""
+
+    code: int | None
+    reason: str
+    oom_killed: bool = False
+
+
+class AgentContainer:
+    """One agent's container, by its name."""
+
+    def __init__(self, name: str, spec: AgentSpec) -> None:
+        self.name = name
+        self.spec = spec
+
+    async def start(self) -> None:
+        """Raises AgentError where it does not start: command not found, no such user, ..."""
+        await docker(["docker", "start", self.name], what=f"agent {self.spec.name} cannot be started")
+
+    async def run_fed(self, payload: bytes, *, log: Path) -> None:
+        """Start it with `payload` on its standard input, and return when it has ended."""
+        await process.run(
+            ["docker", "start", "--attach", "--interactive", self.name], stdin=payload, log=log, check=False
+        )
+
+    async def has_started(self) -> bool:
+        return bool((await self._state())["Status"] != "created")
+
+    async def start_error(self) -> str:
+        """What Docker said about a start that failed."""
+        return str((await self._state()).get("Error") or "unknown")
+
+    async def wait(self) -> AgentExit:
+        """Wait for its end. Raises AgentError where Docker cannot say."""
+        try:
+            await process.run(["docker", "wait", self.name])
+        except CommandError as error:
+            raise AgentError(f"Docker lost sight of agent {self.spec.name}: {error}") from error
+        return _exit_of(await self._state())
+
+    async def stop(self) -> None:
+        """End it now; one that has ended is left as it is."""
+        command = ["docker", "stop", "-t", str(STOP_WITHIN_S), self.name]
+        await docker(command, what=f"agent {self.spec.name} cannot be stopped")
+
+    async def save_output(self, folder: Path) -> None:
+        """Copy what it said and what it left in its logs folder. Links and special files are left out."""
+        output = folder / "output.log"
+        output.unlink(missing_ok=True)
+        await process.run(["docker", "logs", self.name], log=output, check=False, within=COPY_WITHIN_S)
+        target = folder / "logs"
+        shutil.rmtree(target, ignore_errors=True)
+        await process.run(["docker", "cp", f"{self.name}:{LOGS}", target], check=False, within=COPY_WITHIN_S)
+        for path in sorted(target.rglob("*"), reverse=True):
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                path.unlink()
+
+    async def _state(self) -> dict[str, Any]:
+        said = await docker(
+            ["docker", "inspect", "--format", "{{json .State}}", self.name], what="Docker does not know the agent"
+        )
+        state: dict[str, Any] = json.loads(said)
+        return state
+
+
+@asynccontextmanager
+async def agent_container(
+    *,
+    journal: HostJournal,
+    names: Names,
+    spec: AgentSpec,
+    image: str,
+    environment: Mapping[str, str],
+    kubeconfig: str,
+) -> AsyncIterator[AgentContainer]:
+    """An agent's container, made and not started."""
+    async with (
+        owned(journal, "volume", names.logs),
+        owned(journal, "volume", names.config),
+        owned(journal, "container", names.agent),
+    ):
+        command = _create_command(names, spec, image, environment)
+        await docker(command, what=f"the container of agent {spec.name} cannot be made")
+        await _put(names.agent, LOGS, spec.user, {})
+        await _put(names.agent, CONFIG, spec.user, {"kubeconfig": kubeconfig})
+        yield AgentContainer(names.agent, spec)
+
+
+def _create_command(names: Names, spec: AgentSpec, image: str, environment: Mapping[str, str]) -> list[str]:
+    limits = spec.limits
+    scratch = f"rw,exec,nosuid,nodev,size={limits.scratch}"
+    uid, gid = spec.user.split(":")
+    return [
+        *("docker", "create", "--name", names.agent, "--hostname", HOSTNAME, "--network", names.network),
+        *(*NO_OTHER_DNS, *NO_IPV6, *NO_RIGHTS, "--init", "--user", spec.user),
+        *("--pids-limit", str(limits.pids), "--cpus", str(limits.cpus)),
+        *("--memory", limits.memory, "--memory-swap", limits.memory, "--ulimit", f"fsize={LARGEST_FILE}"),
+        *("--tmpfs", f"/tmp:{scratch},mode=1777", "--tmpfs", f"{HOME}:{scratch},mode=0700,uid={uid},gid={gid}"),
+        *("--volume", f"{names.logs}:{LOGS}", "--volume", f"{names.config}:{CONFIG}"),
+        *("--log-opt", f"max-size={MOST_OUTPUT}", "--log-opt", "max-file=1"),
+        *(["--interactive"] if spec.reads_payload else []),
+        *(part for name, value in environment.items() for part in ("--env", f"{name}={value}")),
+        image,
+        *spec.command,
+    ]
+
+
+async def _put(container: str, folder: str, owner: str, files: Mapping[str, str]) -> None:
+    """Fill a folder that a volume holds, and give it to the agent's user."""
+    uid, gid = map(int, owner.split(":"))
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, content in {".": None, **files}.items():
+            member = tarfile.TarInfo(name)
+            member.uid, member.gid = uid, gid
+            member.type, member.mode = (tarfile.DIRTYPE, 0o755) if content is None else (tarfile.REGTYPE, 0o644)
+            data = (content or "").encode()
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    command = ["docker", "cp", "-", f"{container}:{folder}"]
+    try:
+        await process.run(command, stdin=archive.getvalue(), within=COPY_WITHIN_S)
+    except CommandError as error:
+        raise AgentError(f"the agent's files cannot be put into its container: {error}") from error
+
+
+def _exit_of(state: Mapping[str, Any]) -> AgentExit:
+    code = state.get("ExitCode")
+    if state.get("OOMKilled"):
+        return AgentExit(code=code, reason="killed: it used more memory than its limit", oom_killed=True)
+    if code == NOT_FOUND:
+        return AgentExit(code=code, reason="ended with status 127: a command was not found")
+    return AgentExit(code=code, reason="ended by itself" if code == 0 else f"ended with status {code}")

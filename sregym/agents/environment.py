@@ -1,0 +1,67 @@
+"""What an agent is told: its environment variables and its kubeconfig. The names are those of this field.
+
+Nothing here may say what is broken, and no key is here: a model's key is added outside the container, so the one that
+clients insist on is a dummy.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+from sregym.agents.container import HOME
+from sregym.agents.spec import AgentSpec
+from sregym.gateway.models import ModelAccess
+
+NO_KEY = "not-needed"
+
+
+def agent_environment(
+    spec: AgentSpec,
+    *,
+    api_host: str,
+    api_port: int,
+    mcp_url: str,
+    kubeconfig: str,
+    logs: str,
+    artifact: str,
+    model: ModelAccess | None,
+    model_url: str | None,
+    reasoning_effort: str | None,
+) -> dict[str, str]:
+    """The agent's own variables come last and win, but for those that say where things are."""
+    told = {
+        "KUBECONFIG": kubeconfig,
+        "API_HOSTNAME": api_host,
+        "API_PORT": str(api_port),
+        "MCP_SERVER_URL": mcp_url,
+        "AGENT_LOGS_DIR": logs,
+        "AGENT_VERSION": spec.version,
+        "SREGYM_ARTIFACT_ID": artifact,
+    }
+    defaults = {"HOME": HOME, "TZ": "UTC", "LANG": "C.UTF-8"}
+    if model and model_url:
+        defaults |= {
+            "AGENT_MODEL_ID": model.model,
+            "AGENT_API_BASE": model_url,
+            "AGENT_API_KEY": NO_KEY,
+            "OPENAI_BASE_URL": model_url,
+            "OPENAI_API_BASE": model_url,
+            "OPENAI_API_KEY": NO_KEY,
+        }
+    if reasoning_effort:
+        defaults["AGENT_REASONING_EFFORT"] = reasoning_effort
+    return {**defaults, **spec.environment, **told}
+
+
+def kubeconfig_text(server: str, namespace: str) -> str:
+    """A kubeconfig without credentials: the gateway adds the attempt's token, or the address holds it."""
+    name = "cluster"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": server}}],
+        "users": [{"name": "oncall", "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "oncall", "namespace": namespace}}],
+        "current-context": name,
+    }
+    return yaml.safe_dump(config, sort_keys=False)
