@@ -85,7 +85,12 @@ class DatabaseUserRemoved(Problem):
                 f" {self.store}.",
                 effect=f"{self.client} is refused at login, exits and restarts in a loop; searches fail.",
                 mechanism_concepts=(
-                    Concept("account", "user", "account", "credential"),
+                    Concept(
+                        "account",
+                        r"\buser\b(?![- ](requests?|traffic|facing|impact|searches|service|deployment|pods?))",
+                        "account",
+                        "credential",
+                    ),
                     Concept(
                         "gone", "drop", "delet", "remov", "missing", "no longer exist", "does not exist", "unregistered"
                     ),

@@ -48,6 +48,17 @@ def families_in(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, pattern in _PATTERNS.items() if any(pattern.search(one) for one in said))
 
 
-def asserted_in(clauses: Iterable[str]) -> frozenset[str]:
-    """The families that some clause asserts; a clause with a negative in it asserts nothing."""
-    return families_in(one for one in clauses if not _NEGATIVE.search(one))
+def asserted_in(clauses: Iterable[str], *, unless: Iterable[re.Pattern[str]] = ()) -> frozenset[str]:
+    """The families that some clause asserts; a clause with a negative in it asserts nothing.
+
+    Words that one of the patterns in `unless` matches are no assertion of a family: the truth says them too.
+    """
+    known = tuple(unless)
+    return frozenset(
+        name
+        for clause in clauses
+        if not _NEGATIVE.search(clause)
+        for name, pattern in _PATTERNS.items()
+        for said in pattern.finditer(clause)
+        if not any(one.search(said.group()) for one in known)
+    )

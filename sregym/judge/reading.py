@@ -22,6 +22,8 @@ LONGEST_DIAGNOSIS = 6_000
 """Characters; what is longer is no statement of a cause but everything that was seen."""
 INNOCENTS_OF_A_LIST = 3
 """Blaming so many innocent components makes a text a list."""
+SUSPECTS_OF_A_LIST = 6
+"""Naming more than so many, and more than half of the application, without calling them healthy does so too."""
 RIVALS_IN_BLAME = 2
 RIVALS_IN_SENTENCE = 3
 RIVALS_IN_TEXT = 6
@@ -31,6 +33,7 @@ _HEDGE = re.compile(
     r"\b(?:either|possibly|perhaps|maybe|might|could be|could also|may be|one of|or|likely candidates?|and/or)\b",
     re.IGNORECASE,
 )
+_WELL = re.compile(r"\b(?:healthy|fine|normal\w*|running|ready|unaffected|ok|no \w+|not|without)\b", re.IGNORECASE)
 _COLLECTIVE = r"\b(?:all|every|each|both|\d+|two|three|four|five|six|seven|eight|nine|ten)\b[^.;]{0,40}?"
 _BETWEEN_LISTED = re.compile(
     r"^[\s,/&`]*(?:(?:and|or|as well as|the|services?|deployments?|pods?|config ?maps?)[\s,/&`]*)*$", re.I
@@ -151,17 +154,29 @@ class Reading:
 
     @cached_property
     def _owners_of_mechanism(self) -> frozenset[str]:
-        """Whom the plain statements of the true mechanism are about, in sentences with no causal structure."""
+        """Whom the plain statements of the true mechanism are about, in sentences with no causal structure.
+
+        Sentences that say all of it count before those that say some of it.
+        """
         structured = {part.sentence for part in self._parts}
-        found: set[str] = set()
-        for concept in (c for one in self.question.root_causes for c in one.mechanism_concepts):
-            for index, sentence in enumerate(self.sentences):
-                match = _search(concept, plain(sentence.text)) if index not in structured else None
-                if match:
-                    here = [who for a, b, who in self._clauses[index] if a < match.end() and match.start() < b]
-                    true = [who & self.true_names for who in here if who & self.true_names]
-                    found |= frozenset().union(*(true or here))
-        return frozenset(found)
+        plainly = [i for i in range(len(self.sentences)) if i not in structured]
+        some: set[str] = set()
+        every: set[str] = set()
+        for cause in self.question.root_causes:
+            for index in plainly:
+                owners = [self._owners_in(index, concept) for concept in cause.mechanism_concepts]
+                some |= frozenset().union(*owners)
+                every |= frozenset().union(*owners) if all(owners) else frozenset()
+        return frozenset(every or some)
+
+    def _owners_in(self, index: int, concept: Concept) -> frozenset[str]:
+        """Whom a sentence says a concept of: the true components among them, where there are any."""
+        match = _search(concept, plain(self.sentences[index].text))
+        if match is None:
+            return frozenset()
+        here = [who for a, b, who in self._clauses[index] if a < match.end() and match.start() < b]
+        true = [who & self.true_names for who in here if who & self.true_names]
+        return frozenset().union(*(true or here))
 
     @cached_property
     def innocents(self) -> tuple[str, ...]:
@@ -189,17 +204,20 @@ class Reading:
     def _true_families(self) -> frozenset[str]:
         texts = [t for one in self.question.root_causes for t in (one.mechanism, one.effect)]
         texts += [ref.kind.name for one in self.question.root_causes for ref in one.components]
-        concepts = (
-            c for o in self.question.root_causes for c in (*o.mechanism_concepts, *o.value_concepts, *o.effect_concepts)
-        )
-        texts += [_unescaped(phrase) for c in concepts for phrase in (c.name, *c.any_of)]
         return families_in(texts)
+
+    @cached_property
+    def _true_words(self) -> tuple[re.Pattern[str], ...]:
+        concepts = (c for o in self.question.root_causes for c in (*o.mechanism_concepts, *o.value_concepts))
+        return tuple(re.compile(phrase, re.IGNORECASE) for c in concepts for phrase in c.any_of)
+
+    def _rivals_in(self, text: str) -> frozenset[str]:
+        return asserted_in(_clauses_of(plain(text)), unless=self._true_words) - self._true_families
 
     @cached_property
     def rivals(self) -> tuple[str, ...]:
         """Untrue explanations that are offered as the cause."""
-        texts = [c for text in self._blaming_texts for c in _clauses_of(plain(text))]
-        return tuple(sorted(asserted_in(texts) - self._true_families))
+        return tuple(sorted(frozenset().union(*(self._rivals_in(text) for text in self._blaming_texts))))
 
     @cached_property
     def _blaming_texts(self) -> list[str]:
@@ -216,16 +234,31 @@ class Reading:
     @cached_property
     def list_of(self) -> str:
         """What makes the text a list that would fit any incident; empty where it is none."""
+        if len(others := self._owners_of_mechanism - self.true_names) >= INNOCENTS_OF_A_LIST:
+            return f"it says the same of {', '.join(sorted(others)[:4])}"
+        if len(self._suspects) > max(SUSPECTS_OF_A_LIST, len(self.question.components) // 2):
+            return f"it names {len(self._suspects)} components that are not at fault"
         if len(self.innocents) >= INNOCENTS_OF_A_LIST:
             return f"it blames {len(self.innocents)} components that are not at fault"
         if len(self.rivals) >= RIVALS_IN_BLAME:
             return f"it offers {len(self.rivals)} untrue explanations: {', '.join(self.rivals)}"
-        by_sentence = [asserted_in(_clauses_of(plain(s.text))) - self._true_families for s in self.sentences]
+        by_sentence = [self._rivals_in(s.text) for s in self.sentences]
         if any(len(one) >= RIVALS_IN_SENTENCE for one in by_sentence):
             return "it lists kinds of defects"
         if len(frozenset().union(*by_sentence)) >= RIVALS_IN_TEXT:
             return "it speaks of most kinds of defects"
         return ""
+
+    @cached_property
+    def _suspects(self) -> frozenset[str]:
+        """Components that are named and neither at fault, nor victims, nor said to be well."""
+        named = (
+            m.name
+            for sentence, found in zip(self.sentences, self.mentions, strict=True)
+            if not _WELL.search(sentence.text)
+            for m in found
+        )
+        return frozenset(named) - self.true_names - self.victims
 
     def names_all(self, cause: RootCause) -> list[str]:
         """The components of a cause that are not named; a collective ("all eight deployments") names three or more."""
@@ -268,11 +301,6 @@ def _search(concept: Concept, text: str) -> re.Match[str] | None:
 
 def _clauses_of(text: str) -> list[str]:
     return [text[a:b] for a, b in clause_spans(text)]
-
-
-def _unescaped(phrase: str) -> str:
-    """A regular expression as the words that it was written for, as far as that goes."""
-    return " ".join(re.sub(r"\\[bBsSwWdD][*+?]?|\.[*+?]?\??|[\\()\[\]{}|?^$*+]", " ", phrase).split())
 
 
 def _inherited(named: Sequence[frozenset[str]]) -> list[frozenset[str]]:
