@@ -66,7 +66,9 @@ class KubeconfigProvider:
     def _context(self) -> str:
         """The context that is used: the one asked for, or the file's current one."""
         if not self.kubeconfig.is_file():
-            raise PrerequisiteError(f"there is no kubeconfig {self.kubeconfig}", cure="name a file that kubectl can use")
+            raise PrerequisiteError(
+                f"there is no kubeconfig {self.kubeconfig}", cure="name a file that kubectl can use"
+            )
         try:
             contexts, current = config.list_kube_config_contexts(str(self.kubeconfig))
         except (ConfigException, OSError) as error:
