@@ -136,6 +136,54 @@ async def running(
             await _end(process, patience=5.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Dialogue:
+    """A child that we talk with, line by line, while its context is open."""
+
+    argv: tuple[str, ...]
+    _process: anyio.abc.Process
+
+    @property
+    def code(self) -> int | None:
+        return self._process.returncode
+
+    async def send(self, line: str) -> None:
+        """Writes one line to the child. Raises CommandError where it does not listen any more."""
+        assert self._process.stdin is not None
+        try:
+            await self._process.stdin.send(line.encode() + b"\n")
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, ConnectionError) as error:
+            raise CommandError(f"`{shlex.join(self.argv)}` does not listen any more", code=self.code) from error
+
+    async def lines(self) -> AsyncIterator[str]:
+        """What the child says, line by line, until it ends. One reader only."""
+        assert self._process.stdout is not None
+        rest = ""
+        async for text in TextReceiveStream(self._process.stdout, errors="replace"):
+            *lines, rest = (rest + text).split("\n")
+            for line in lines:
+                yield line
+        if rest:
+            yield rest
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+
+@asynccontextmanager
+async def dialogue(argv: Sequence[str | Path], *, log: Path) -> AsyncIterator[Dialogue]:
+    """Keep a child running that reads lines and writes lines; its stderr goes to `log`. Dies with us (Linux)."""
+    args = tuple(str(a) for a in argv)
+    command = ("setpriv", "--pdeathsig", "KILL", "--", *args)
+    with log.open("ab") as sink:
+        process = await _open(command, None, None, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sink)
+    try:
+        yield Dialogue(argv=args, _process=process)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process, patience=1.0)
+
+
 def start_detached(argv: Sequence[str | Path], *, log: Path) -> int:
     """Start a child that outlives us, in its own session, with its output in `log`. Returns its process id."""
     with log.open("ab") as sink:
