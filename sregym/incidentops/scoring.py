@@ -9,7 +9,7 @@ of the episode and two facts about the world at the end.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 OUTCOME_WEIGHT = 0.8
@@ -54,8 +54,8 @@ class Ledger:
         return sum(clue.startswith(prefix) and not clue.endswith("/verified") for clue in self.clues)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON; the lists are the ledger's own."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +84,7 @@ class Score:
 
     def as_dict(self) -> dict[str, float]:
         """Rounded to six places, for observations and files."""
-        return {name: round(value, 6) for name, value in asdict(self).items()}
+        return {name: round(getattr(self, name), 6) for name in self.__slots__}
 
 
 def resolution(*, ledger: Ledger, end: End) -> float:

@@ -1,0 +1,135 @@
+"""The server: OpenEnv's application with episodes that continue over HTTP, a real MCP endpoint and a page to play.
+
+uvicorn server.app:app --host 0.0.0.0 --port 7860      (in the package folder)
+python main.py incidentops serve                        (in the repository)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# Started from the package folder the name `sregym` is not importable yet: the folder above it is its home.
+if __name__ == "server.app":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from fastapi import FastAPI
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.types import ConcurrencyConfig
+from starlette.responses import FileResponse, RedirectResponse
+
+from sregym.incidentops.models import IncidentObservation, IncidentState, ToolCallAction
+from sregym.incidentops.server.environment import NAME, IncidentEnvironment
+from sregym.incidentops.server.http import replace_routes
+from sregym.incidentops.server.limits import BodyLimit
+from sregym.incidentops.server.mcp import DirectClient, McpEndpoint, McpSwitch
+from sregym.incidentops.server.sessions import Sessions
+from sregym.incidentops.settings import ServerSettings
+from sregym.incidentops.store import Store
+
+PAGE = Path(__file__).parent / "web" / "index.html"
+
+
+class ServedEnvironment(IncidentEnvironment):
+    """An environment with the client that OpenEnv's JSON-RPC route asks for."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.mcp_client = DirectClient(self)
+
+
+def make_app(settings: ServerSettings | None = None) -> FastAPI:
+    """The application. The store is opened here and closed when the server stops.
+
+    Raises:
+        StoreError: the database file cannot be used.
+    """
+    settings = settings or ServerSettings()
+    store = Store(settings.database(), keep=settings.keep_episodes)
+    sessions = Sessions(store=store, limit=settings.max_sessions, idle_s=settings.idle_s)
+    factory: Any = partial(ServedEnvironment, store)
+    app: FastAPI = create_app(
+        factory,
+        ToolCallAction,
+        IncidentObservation,
+        env_name=NAME,
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=settings.max_sessions, session_timeout=settings.idle_s
+        ),
+        state_cls=IncidentState,
+    )
+    if any(getattr(route, "path", "") == "/reset" for route in app.router.routes):  # not in production mode
+        replace_routes(app, sessions)
+    _add_page(app)
+    endpoint = McpEndpoint(sessions, idle_s=settings.idle_s)
+    app.add_middleware(McpSwitch, endpoint=endpoint)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    _close_with(app, endpoint=endpoint, sessions=sessions, store=store)
+    return app
+
+
+def _add_page(app: FastAPI) -> None:
+    taken = {getattr(route, "path", "") for route in app.router.routes}
+
+    @app.get("/play", include_in_schema=False)
+    async def play() -> FileResponse:
+        return FileResponse(PAGE)
+
+    if "/web" not in taken and not any(path.startswith("/web") for path in taken):
+
+        @app.get("/web", include_in_schema=False)
+        @app.get("/web/", include_in_schema=False)
+        async def web() -> FileResponse:
+            return FileResponse(PAGE)
+
+    if "/" not in taken:
+
+        @app.get("/", include_in_schema=False)
+        async def root() -> RedirectResponse:
+            return RedirectResponse("/play")
+
+
+def _close_with(app: FastAPI, *, endpoint: McpEndpoint, sessions: Sessions, store: Store) -> None:
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(served: Any) -> AsyncIterator[Any]:
+        async with inner(served) as state, endpoint.running():
+            try:
+                yield state
+            finally:
+                sessions.close()
+                store.close()
+
+    app.router.lifespan_context = lifespan
+
+
+def __getattr__(name: str) -> Any:
+    """`app`, made when a server asks for it and not when this module is imported."""
+    if name == "app":
+        globals()["app"] = made = make_app()
+        return made
+    raise AttributeError(name)
+
+
+def main() -> None:
+    """Serve with the settings of the environment (the `server` script of the package)."""
+    import uvicorn
+
+    settings = ServerSettings()
+    uvicorn.run(
+        make_app(settings),
+        host=settings.host,
+        port=settings.port,
+        ws_max_size=settings.max_body_bytes,
+        timeout_graceful_shutdown=5,
+        log_level="warning",
+    )
+
+
+if __name__ == "__main__":
+    main()

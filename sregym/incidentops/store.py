@@ -1,0 +1,419 @@
+"""Episodes in SQLite: what the world, the ledger and the actions of each are, row by row.
+
+One file per server (write-ahead log, one transaction a step) or a database in memory for training loops. Every
+row carries its episode's id. A step is on disk before its observation is returned, so a killed server loses no
+finished episode and an unfinished one goes on where it stood. Readable by any SQLite tool; times are ticks.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sregym.incidentops.episode import Episode, StepResult
+from sregym.incidentops.errors import EpisodeError, StoreError
+from sregym.incidentops.scenarios import build
+from sregym.incidentops.scoring import Ledger, Score
+from sregym.incidentops.world.simulation import World
+from sregym.incidentops.world.state import Alert, Change, LogLine, Sample
+from sregym.incidentops.world.topology import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA_VERSION = 1
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
+MEMORY = ":memory:"
+
+SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE episodes (
+  id TEXT PRIMARY KEY, scenario TEXT NOT NULL, level TEXT NOT NULL, seed INTEGER NOT NULL, incident_id TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('open', 'finished')), tick INTEGER NOT NULL, steps INTEGER NOT NULL,
+  levels TEXT NOT NULL, last_error TEXT NOT NULL, alert_streaks TEXT NOT NULL, ledger TEXT NOT NULL,
+  reward_sum REAL NOT NULL, score TEXT, number INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX by_number ON episodes (status, number);
+CREATE TABLE dependencies (episode TEXT, caller TEXT, callee TEXT, share REAL, PRIMARY KEY (episode, caller, callee))
+  WITHOUT ROWID;
+CREATE TABLE services (episode TEXT, name TEXT, version TEXT, restarting INTEGER, crashed INTEGER, restarts INTEGER,
+  rolled_back TEXT, broken TEXT, PRIMARY KEY (episode, name)) WITHOUT ROWID;
+CREATE TABLE config (episode TEXT, service TEXT, key TEXT, stored TEXT, running TEXT, declared TEXT,
+  PRIMARY KEY (episode, service, key)) WITHOUT ROWID;
+CREATE VIEW flags AS SELECT episode, service, substr(key, 7) AS flag, running FROM config WHERE key LIKE 'flags.%';
+CREATE TABLE deploys (episode TEXT, service TEXT, n INTEGER, version TEXT, previous TEXT, author TEXT, tick INTEGER,
+  summary TEXT, diff TEXT, config TEXT, PRIMARY KEY (episode, service, n)) WITHOUT ROWID;
+CREATE TABLE logs (episode TEXT, n INTEGER, tick INTEGER, second INTEGER, service TEXT, level TEXT, text TEXT,
+  clue INTEGER, PRIMARY KEY (episode, n)) WITHOUT ROWID;
+CREATE TABLE metrics (episode TEXT, tick INTEGER, service TEXT, rps REAL, error REAL, p95_ms REAL, cpu_pct REAL,
+  memory_mb REAL, disk_pct REAL, queue REAL, lag_s REAL, connections REAL, connection_limit INTEGER,
+  PRIMARY KEY (episode, tick, service)) WITHOUT ROWID;
+CREATE TABLE alerts (episode TEXT, n INTEGER, service TEXT, rule TEXT, severity TEXT, state TEXT, since INTEGER,
+  until INTEGER, text TEXT, PRIMARY KEY (episode, n)) WITHOUT ROWID;
+CREATE TABLE changes (episode TEXT, n INTEGER, tick INTEGER, service TEXT, text TEXT, PRIMARY KEY (episode, n))
+  WITHOUT ROWID;
+CREATE TABLE actions (episode TEXT, step INTEGER, tool TEXT, arguments TEXT, result TEXT, error TEXT, reward REAL,
+  parts TEXT, done INTEGER, PRIMARY KEY (episode, step)) WITHOUT ROWID;
+"""
+KEEP = 10_000  # finished episodes
+PRUNE_EVERY = 100  # episodes
+TABLES = ("dependencies", "services", "config", "deploys", "logs", "metrics", "alerts", "changes", "actions")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """One line of the list of episodes."""
+
+    id: str
+    scenario: str
+    level: str
+    seed: int
+    status: str
+    steps: int
+    reward_sum: float
+    score: dict[str, float] | None
+
+
+@dataclass(slots=True)
+class _Written:
+    """How much of an episode is on disk already."""
+
+    logs: int = 0
+    metrics: int = 0
+    changes: int = 0
+    number: int = 0
+    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)  # small tables, as last written
+
+
+class Store:
+    """A database of episodes. Safe to use from several threads (one transaction at a time).
+
+    Raises:
+        StoreError: the file belongs to something else or to another schema version.
+    """
+
+    def __init__(self, path: str = MEMORY, *, keep: int = KEEP) -> None:
+        self.path, self._keep = path, keep
+        self._lock = threading.RLock()
+        self._written: dict[str, _Written] = {}
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path}: {error}") from error
+
+    def _open(self) -> None:
+        if self.path != MEMORY:
+            self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")  # safe against a killed process; see docs for power loss
+        tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            with self._transaction():
+                for statement in SCHEMA.split(";\n"):
+                    self._db.execute(statement)
+                self._db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+            return
+        if "meta" not in tables:
+            raise StoreError(f"{self.path} is a database of something else")
+        found = self._db.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+        if found is None or found[0] != str(SCHEMA_VERSION):
+            version = found[0] if found else "none"
+            raise StoreError(f"{self.path} has schema version {version}, this program writes {SCHEMA_VERSION}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the database; a file is left compact (the log is written back)."""
+        with self._lock:
+            if self.path != MEMORY:
+                self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.close()
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def begin(self, wanted_id: str, episode: Episode) -> str:
+        """Write a fresh episode and return the id it is kept under.
+
+        That is the wanted id, unless an episode with it has finished (it is never overwritten) or runs in another
+        session: then `wanted~2` and so on. An abandoned unfinished one is replaced.
+        """
+        world = episode.world
+        written = _Written()
+        with self._transaction():
+            episode_id = self._free_id(wanted_id)
+            self._delete(episode_id)
+            self._written[episode_id] = written
+            written.number = self._db.execute("SELECT coalesce(max(number), 0) + 1 FROM episodes").fetchone()[0]
+            if written.number % PRUNE_EVERY == 0:
+                self._prune()
+            self._many(
+                "dependencies",
+                4,
+                (
+                    (episode_id, caller, callee, share)
+                    for caller, service in world.company.services.items()
+                    for callee, share in service.calls.items()
+                ),
+            )
+            self._many(
+                "deploys",
+                10,
+                (
+                    (
+                        episode_id, name, n, d.version, d.previous, d.author, d.tick, d.summary,
+                        _dump(d.diff), _dump(d.config),
+                    )
+                    for name, state in world.services.items()
+                    for n, d in enumerate(state.deploys)
+                ),
+            )  # fmt: skip
+            self._services(episode_id, world, written, changed=world.names)
+            self._progress(episode_id, episode, written)
+        return episode_id
+
+    def _free_id(self, wanted: str) -> str:
+        candidate, n = wanted, 1
+        while candidate in self._written or self._status(candidate) == "finished":
+            n += 1
+            candidate = f"{wanted}~{n}"
+        return candidate
+
+    def _status(self, episode_id: str) -> str | None:
+        row = self._db.execute("SELECT status FROM episodes WHERE id = ?", (episode_id,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _prune(self) -> None:
+        old = self._db.execute(
+            "SELECT id FROM episodes WHERE status = 'finished' ORDER BY number DESC LIMIT -1 OFFSET ?", (self._keep,)
+        ).fetchall()
+        for (episode_id,) in old:
+            if episode_id not in self._written:
+                self._delete(episode_id)
+
+    def release(self, episode_id: str) -> None:
+        """The session that ran an episode is over; its rows stay."""
+        with self._lock:
+            self._written.pop(episode_id, None)
+
+    def record(self, episode_id: str, episode: Episode, *, arguments: object, result: StepResult) -> None:
+        """Write one step: the action, and what it and the minute that passed changed."""
+        written = self._written.get(episode_id)
+        if written is None:
+            raise EpisodeError(f"episode {episode_id} was never begun in this store")
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO actions VALUES (?,?,?,?,?,?,?,?,?)",
+                (
+                    episode_id, result.step, result.tool, _dump_any(arguments), _dump(result.result), result.error,
+                    result.reward, _dump(result.parts), int(result.done),
+                ),
+            )  # fmt: skip
+            self._services(episode_id, episode.world, written, changed=_changed(result))
+            self._progress(episode_id, episode, written)
+
+    def _many(self, table: str, columns: int, rows: Iterable[tuple[Any, ...]]) -> None:
+        marks = ",".join("?" * columns)
+        self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
+
+    def _changed_rows(
+        self, name: str, columns: int, rows: list[tuple[Any, ...]], written: _Written, *, table: str = ""
+    ) -> None:
+        """Write the rows of a small table that differ from what was written last."""
+        before = written.rows.get(name, [])
+        known = len(before)
+        new = [row for n, row in enumerate(rows) if n >= known or before[n] != row]
+        if new:
+            written.rows[name] = rows
+            self._many(table or name, columns, new)
+
+    def _services(self, episode_id: str, world: World, written: _Written, *, changed: Iterable[str]) -> None:
+        rows: list[tuple[Any, ...]] = [
+            (
+                episode_id, s.name, s.version, s.restarting, int(s.crashed), s.restarts,
+                ",".join(sorted(s.rolled_back)), ",".join(sorted(s.broken)),
+            )
+            for s in world.services.values()
+        ]  # fmt: skip
+        self._changed_rows("services", 8, rows, written)
+        for name in changed:
+            state, declared = world.services[name], world.instance.declared[name]
+            config = [
+                (episode_id, name, key, _value(value), _value(state.running[key]), _value(declared[key]))
+                for key, value in state.stored.items()
+            ]
+            self._changed_rows(f"config of {name}", 6, config, written, table="config")
+
+    def _progress(self, episode_id: str, episode: Episode, written: _Written) -> None:
+        world = episode.world
+        self._many(
+            "logs",
+            8,
+            ((episode_id, n, *world.logs[n]) for n in range(written.logs, len(world.logs))),
+        )
+        first = world.tick_now - len(world.metrics) + 1
+        self._many(
+            "metrics",
+            13,
+            (
+                (episode_id, first + n, name, *sample)
+                for n in range(written.metrics, len(world.metrics))
+                for name, sample in world.metrics[n].items()
+            ),
+        )
+        alerts: list[tuple[Any, ...]] = [
+            (episode_id, n, a.service, a.rule, a.severity, a.state, a.since, a.until, a.text)
+            for n, a in enumerate(world.alerts.alerts)
+        ]
+        self._changed_rows("alerts", 9, alerts, written)
+        self._many(
+            "changes",
+            5,
+            ((episode_id, n, c.tick, c.service, c.text) for n, c in enumerate(world.changes) if n >= written.changes),
+        )
+        written.logs, written.metrics, written.changes = len(world.logs), len(world.metrics), len(world.changes)
+        instance = episode.instance
+        self._db.execute(
+            "INSERT OR REPLACE INTO episodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                episode_id, instance.scenario, instance.level, instance.seed, instance.incident_id,
+                "finished" if episode.done else "open", world.tick_now, episode.ledger.steps, _dump(world.levels),
+                _dump(world.last_error), _dump(world.alerts.streaks), _dump(episode.ledger.as_dict()),
+                episode.reward_sum, None if episode.score is None else _dump(_raw(episode.score)), written.number,
+            ),
+        )  # fmt: skip
+
+    def forget(self, episode_id: str) -> None:
+        """Remove an episode (training loops in memory do it after each)."""
+        with self._transaction():
+            self._delete(episode_id)
+
+    def _delete(self, episode_id: str) -> None:
+        self._written.pop(episode_id, None)
+        if self._status(episode_id) is None:
+            return
+        for table in TABLES:
+            self._db.execute(f"DELETE FROM {table} WHERE episode = ?", (episode_id,))
+        self._db.execute("DELETE FROM episodes WHERE id = ?", (episode_id,))
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def episodes(self) -> list[Stored]:
+        """Every episode, by id."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT id, scenario, level, seed, status, steps, reward_sum, score FROM episodes ORDER BY id"
+            ).fetchall()
+        return [
+            Stored(
+                id=row[0], scenario=row[1], level=row[2], seed=row[3], status=row[4], steps=row[5], reward_sum=row[6],
+                score=None if row[7] is None else json.loads(row[7]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    def actions(self, episode_id: str) -> list[tuple[str, Any]]:
+        """The calls of an episode in order, as (tool, arguments)."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT tool, arguments FROM actions WHERE episode = ? ORDER BY step", (episode_id,)
+            ).fetchall()
+        return [(tool, json.loads(arguments)) for tool, arguments in rows]
+
+    def load(self, episode_id: str) -> Episode:
+        """An episode as it stood after its last step.
+
+        Raises:
+            EpisodeError: no such episode.
+        """
+        with self._lock:
+            row = self._db.execute("SELECT * FROM episodes WHERE id = ?", (episode_id,)).fetchone()
+            if row is None:
+                raise EpisodeError(f"no episode {episode_id!r}")
+            world = World(build(row[1], row[2], row[3]))
+            world.tick_now = row[6]
+            world.levels, world.last_error = json.loads(row[8]), json.loads(row[9])
+            world.alerts.streaks = json.loads(row[10])
+            self._load_services(episode_id, world)
+            self._load_history(episode_id, world)
+            self._written[episode_id] = _Written(
+                logs=len(world.logs), metrics=len(world.metrics), changes=len(world.changes), number=row[14]
+            )
+        episode = Episode(world.instance, world=world, ledger=Ledger(**json.loads(row[11])))
+        episode.reward_sum = row[12]
+        episode.score = None if row[13] is None else Score(**json.loads(row[13]))
+        return episode
+
+    def _rows(self, query: str, episode_id: str) -> list[tuple[Any, ...]]:
+        return self._db.execute(query, (episode_id,)).fetchall()
+
+    def _load_services(self, episode_id: str, world: World) -> None:
+        for row in self._rows("SELECT * FROM services WHERE episode = ?", episode_id):
+            state = world.services[row[1]]
+            state.version, state.restarting, state.crashed, state.restarts = row[2], row[3], bool(row[4]), row[5]
+            state.rolled_back, state.broken = set(filter(None, row[6].split(","))), set(filter(None, row[7].split(",")))
+        for row in self._rows("SELECT service, key, stored, running FROM config WHERE episode = ?", episode_id):
+            state = world.services[row[0]]
+            state.stored[row[1]], state.running[row[1]] = json.loads(row[2]), json.loads(row[3])
+
+    def _load_history(self, episode_id: str, world: World) -> None:
+        logs = "SELECT tick, second, service, level, text, clue FROM logs WHERE episode = ? ORDER BY n"
+        world.logs = [LogLine(*row) for row in self._rows(logs, episode_id)]
+        by_tick: dict[int, dict[str, Sample]] = {}
+        for row in self._rows("SELECT * FROM metrics WHERE episode = ? ORDER BY tick", episode_id):
+            by_tick.setdefault(row[1], {})[row[2]] = Sample(*row[3:])
+        world.metrics = [{name: samples[name] for name in world.names} for samples in by_tick.values()]
+        alerts = "SELECT service, rule, severity, state, since, until, text FROM alerts WHERE episode = ? ORDER BY n"
+        world.alerts.alerts = [
+            Alert(service=r[0], rule=r[1], severity=r[2], state=r[3], since=r[4], until=r[5], text=r[6])
+            for r in self._rows(alerts, episode_id)
+        ]
+        changes = "SELECT tick, service, text FROM changes WHERE episode = ? ORDER BY n"
+        world.changes = [Change(tick=r[0], service=r[1], text=r[2]) for r in self._rows(changes, episode_id)]
+
+
+def _changed(result: StepResult) -> list[str]:
+    """Services whose settings a step may have changed."""
+    if result.ok and result.tool in ("patch_config", "rollback_deploy", "restart_service"):
+        return [str(result.result["service"])]
+    return []
+
+
+def _value(value: Value) -> str:
+    """A setting's value as JSON; strings with nothing to escape by hand, which is most of them."""
+    if isinstance(value, str) and '"' not in value and "\\" not in value and value.isprintable():
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else _dump(value)
+
+
+def _dump(value: Any) -> str:
+    return _ENCODE(value)
+
+
+def _dump_any(value: object) -> str:
+    """Arguments as they came; what is no JSON, or too long to keep, is kept as a short description."""
+    try:
+        text = _dump(value)
+        text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError):
+        return _dump(f"<{type(value).__name__}>")
+    return text if len(text) <= 20_000 else _dump(f"<{len(text)} characters>")
+
+
+def _raw(score: Score) -> dict[str, float]:
+    return {name: getattr(score, name) for name in score.__slots__}
