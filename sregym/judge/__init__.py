@@ -5,12 +5,16 @@ call to a model. What does not: deciding what a run records (results) and when a
 """
 
 from sregym.judge.checklist import CHECKLIST, DEFAULT_TAU, Checklist, Dimension, Question, Score
+from sregym.judge.choose import DEFAULT_MODEL, OFFLINE, make_judge
 from sregym.judge.contract import Answer, AnsweredQuestion, Fingerprint, Judge, JudgeInput, Judgement, JudgeUsage
+from sregym.judge.llm import LlmJudge
 from sregym.judge.offline import OfflineJudge
 
 __all__ = [
     "CHECKLIST",
+    "DEFAULT_MODEL",
     "DEFAULT_TAU",
+    "OFFLINE",
     "Answer",
     "AnsweredQuestion",
     "Checklist",
@@ -20,7 +24,9 @@ __all__ = [
     "JudgeInput",
     "JudgeUsage",
     "Judgement",
+    "LlmJudge",
     "OfflineJudge",
     "Question",
     "Score",
+    "make_judge",
 ]
