@@ -76,7 +76,7 @@ class ScaledToZero(Problem):
                         "error",
                     ),
                 ),
-                victims=("frontend",) if self.service != "frontend" else (),
+                victims=() if self.service == self.topology.entry else (self.topology.entry,),
             )
         ]
 

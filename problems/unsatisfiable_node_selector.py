@@ -84,7 +84,7 @@ class UnsatisfiableNodeSelector(Problem):
                 effect_concepts=(
                     Concept("not scheduled", "pending", "schedul", "cannot be placed", "no pods? (run|available)"),
                 ),
-                victims=("frontend",),
+                victims=() if self.service == self.topology.entry else (self.topology.entry,),
             )
         ]
 
