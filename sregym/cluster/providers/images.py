@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ from sregym.progress import Progress, step
 DEBIAN = "debian"
 """Name of the step whose image is BASE."""
 RESULT = "image.json"
+KEPT_VERSIONS = 3
+"""How many versions of an image stay: going back to a recipe of before is then free."""
+KEY = re.compile(f"[0-9a-f]{{{KEY_LENGTH}}}")
 CLASSIC = {"DOCKER_BUILDKIT": "0"}
 
 
@@ -167,6 +171,16 @@ async def record_image(context: StepContext, ref: str, *, also: Sequence[str] = 
     return image
 
 
+async def forget_old(repository: str, *, keep: int = KEPT_VERSIONS) -> list[str]:
+    """Remove older content-addressed versions of one of our images that no container uses. Returns their tags."""
+    tags = (await process.run(["docker", "image", "ls", "--format", "{{.Tag}}", repository])).stdout.split()
+    used = (await process.run(["docker", "ps", "--all", "--format", "{{.Image}}"])).stdout.split()
+    ours = [tag for tag in tags if KEY.fullmatch(tag)]  # newest first
+    old = [tag for tag in ours[keep:] if f"{repository}:{tag}" not in used]
+    # One that has come into use in between is kept by Docker; it goes the next time.
+    return [tag for tag in old if (await process.run(["docker", "image", "rm", f"{repository}:{tag}"], check=False)).ok]
+
+
 async def go_build(
     context: StepContext, module: Path, packages: Sequence[str], *, out: Path, ldflags: str = "-s -w"
 ) -> None:
@@ -247,6 +261,7 @@ async def _build(recipe: ImageRecipe, context: StepContext) -> None:
     build_args = [f"--build-arg={key}={value}" for key, value in arguments.items()]
     await context.run(["docker", "build", "--force-rm", *build_args, *target, "--tag", ref, folder], env=CLASSIC)
     await record_image(context, ref, also=recipe.also)
+    await forget_old(recipe.name)
     shutil.rmtree(folder)
 
 

@@ -41,7 +41,8 @@ READY_WITHIN_S = 180.0
 MEMORY_BASE = GIB
 MEMORY_PER_NODE = GIB // 4
 BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
-FULL_BUILD_SPACE = 8 * GIB
+CLUSTER_SPACE = 3 * GIB
+"""Images and nodes of one cluster in Docker's data."""
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?")
 
 
@@ -67,12 +68,14 @@ class KindProvider:
         """See `Provider.up`. A cluster that is there but broken, or of another shape, is replaced."""
         _check_name(spec.name)
         host = host_facts.look()
-        await self.daemon.ensure(host)
+        docker = await self.daemon.ensure(host)
         status = await self.status(spec.name)
         handle = status.handle if status.ready else None
         if status.exists and status.handle is None:
             handle = await self._adopt(spec.name)
         if handle is None or len(handle.workers) != spec.workers:
+            if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
+                host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
             image = await self.node_image(host)
             handle = await self._create(spec, image, host, replacing=status.exists)
         await self.load(handle)

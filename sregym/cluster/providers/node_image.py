@@ -23,6 +23,7 @@ from sregym.cluster.providers.images import (
     BuiltImage,
     ImageContext,
     ImageRecipe,
+    forget_old,
     image_is_there,
     image_step,
     record_image,
@@ -159,7 +160,7 @@ def node_step(*, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
         images = [BuiltImage.read(context.results[need]) for need in contents]
         archive = await save(images, context.out)
         key = context.key[:KEY_LENGTH]
-        store, ref = f"node-store-{key}", f"{NODE}:{key}"
+        store, ref = _store(key), f"{NODE}:{key}"
         await context.run(["docker", "volume", "rm", "--force", store])
         await context.run(["docker", "volume", "create", store])
         await _fill_store(context, BuiltImage.read(context.results[root]).ref, archive, store, ref)
@@ -167,6 +168,8 @@ def node_step(*, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
         image = await record_image(context, ref)
         result = NodeImage(ref=ref, id=image.id, store=store)
         (context.out / NODE_RESULT).write_text(result.model_dump_json(), encoding="utf-8")
+        for old in await forget_old(NODE):
+            await context.run(["docker", "volume", "rm", "--force", _store(old)])
 
     return Step(
         name=NODE,
@@ -199,6 +202,10 @@ async def _fill_store(context: StepContext, root: str, archive: Path, store: str
     finally:
         with anyio.CancelScope(shield=True):
             await context.run(["docker", "rm", "--force", container], check=False)
+
+
+def _store(key: str) -> str:
+    return f"node-store-{key}"
 
 
 async def _node_is_there(result: Path) -> bool:
