@@ -1,0 +1,212 @@
+"""`main.py incidentops`: serve the simulator, let a policy or a model play, make the table, replay a recording."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App as Cyclopts
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from rich.table import Table
+
+from sregym.cli.console import console, output
+from sregym.incidentops import trajectory
+from sregym.incidentops.episode import Episode
+from sregym.incidentops.errors import IncidentOpsError
+from sregym.incidentops.evaluate import Row, evaluate
+from sregym.incidentops.policies import POLICIES, play
+from sregym.incidentops.scenarios import build, catalogue
+from sregym.incidentops.world.instance import LEVELS, Level
+
+PolicyName = Literal["oracle", "rules", "restart", "random"]
+Format = Literal["jsonl", "atif"]
+
+incidentops_app = Cyclopts(name="incidentops", help="The deterministic simulator: serve, run, eval, replay.")
+
+
+@incidentops_app.command
+def serve(*, host: str | None = None, port: int | None = None, db: str | None = None) -> None:
+    """Serve OpenEnv, MCP and the page to play. Defaults come from INCIDENTOPS_HOST, _PORT and _DB.
+
+    Parameters
+    ----------
+    host
+        Address to listen on.
+    port
+        Port, 7860 unless set.
+    db
+        SQLite file for episodes, or `:memory:`.
+    """
+    import uvicorn
+
+    from sregym.incidentops.server.app import make_app
+    from sregym.incidentops.settings import ServerSettings
+
+    given = {key: value for key, value in {"host": host, "port": port, "db": db}.items() if value is not None}
+    settings = ServerSettings().model_copy(update=given)
+    console.print(
+        f"IncidentOps on http://{settings.host}:{settings.port} (page: /play), episodes in {settings.database()}"
+    )
+    uvicorn.run(
+        make_app(settings),
+        host=settings.host,
+        port=settings.port,
+        ws_max_size=settings.max_body_bytes,
+        timeout_graceful_shutdown=5,
+        log_level="warning",
+    )
+
+
+@incidentops_app.command
+def run(
+    *,
+    policy: PolicyName | None = None,
+    scenario: str | None = None,
+    level: Level = "medium",
+    seed: Annotated[int, Parameter(validator=Number(gte=0))] = 7,
+    out: Path | None = None,
+    format: Format = "jsonl",
+) -> int:
+    """Play incidents and print their lines: with a policy in process, or with the model of MODEL_NAME over a server.
+
+    Parameters
+    ----------
+    policy
+        A policy without a model. Without it the model named by MODEL_NAME plays at ENV_SERVER_URL.
+    scenario
+        One scenario; without it the six first.
+    level
+        Difficulty.
+    seed
+        Which instance.
+    out
+        File for the trajectories of a policy.
+    format
+        Form of that file: JSON lines, or ATIF (one JSON array).
+    """
+    from sregym.incidentops.scenarios.catalogue import FIRST
+
+    tasks = [scenario] if scenario else list(FIRST)
+    if policy is None:
+        return _run_model(tasks, level=level, seed=seed)
+    from sregym.incidentops import transcript
+    from sregym.incidentops.runner import SUCCESS
+
+    written: list[dict[str, object]] = []
+    for task in tasks:
+        instance = build(task, level, seed)
+        played = play(Episode(instance), POLICIES[policy](instance))
+        _say(transcript.start(task=task, env="incidentops_env", model=policy))
+        for call, result in zip(played.calls, played.results, strict=True):
+            _say(
+                transcript.step(
+                    number=result.step,
+                    tool=call.tool,
+                    arguments=call.arguments,
+                    reward=result.reward,
+                    done=result.done,
+                    error=result.error,
+                )
+            )
+        _say(transcript.end(success=played.score.score >= SUCCESS, rewards=[r.reward for r in played.results]))
+        written.append(trajectory.record(played) if format == "jsonl" else trajectory.atif(played))
+    if out is not None:
+        lines = "".join(trajectory.write_line(item) + "\n" for item in written)
+        out.write_text(lines if format == "jsonl" else json.dumps(written, indent=1), encoding="utf-8")
+    return 0
+
+
+def _run_model(tasks: list[str], *, level: Level, seed: int) -> int:
+    from sregym.incidentops import inference
+    from sregym.incidentops.runner import LiteLlmModel
+    from sregym.incidentops.settings import RunnerSettings
+
+    settings = RunnerSettings()
+    inference.run(settings=settings, model=LiteLlmModel(settings), say=_say, tasks=tasks, level=level, seed=seed)
+    return 0
+
+
+@incidentops_app.command(name="eval")
+def evaluate_policies(
+    *,
+    policies: list[PolicyName] | None = None,
+    seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
+    first_seed: int = 0,
+    scenario: list[str] | None = None,
+    details: bool = False,
+    as_json: Annotated[bool, Parameter(name="--json")] = False,
+) -> None:
+    """Play policies over scenarios x levels x seeds and print the table with 95 % intervals.
+
+    Parameters
+    ----------
+    policies
+        Which ones; all four unless given.
+    seeds
+        How many seeds of each scenario and level.
+    first_seed
+        The first of them.
+    scenario
+        Only these.
+    details
+        A row for every scenario and level.
+    as_json
+        Rows as JSON.
+    """
+    chosen = [str(name) for name in policies or POLICIES]
+    rows = evaluate(policies=chosen, seeds=range(first_seed, first_seed + seeds), scenarios=scenario)
+    shown = [row for row in rows if details or row.group == "all"]
+    if as_json:
+        output.print_json(json.dumps([dataclasses.asdict(row) for row in shown]))
+    else:
+        output.print(_table(shown, scenarios=len(scenario or catalogue().ids), seeds=seeds))
+
+
+def _table(rows: list[Row], *, scenarios: int, seeds: int) -> Table:
+    title = f"IncidentOps: {scenarios} scenarios x {len(LEVELS)} levels x {seeds} seeds"
+    table = Table(title=title)
+    for column in ("policy", "group", "episodes", "score", "±95%", "lowest", "solved", "reward sum", "steps"):
+        table.add_column(column, justify="left" if column in ("policy", "group") else "right")
+    for row in rows:
+        table.add_row(
+            row.policy,
+            row.group,
+            str(row.episodes),
+            f"{row.score:.3f}",
+            f"{row.half_width:.3f}",
+            f"{row.lowest:.3f}",
+            f"{100 * row.solved:.1f}%",
+            f"{row.reward_sum:.2f}",
+            f"{row.steps:.1f}",
+        )
+    return table
+
+
+@incidentops_app.command
+def replay(file: Path) -> int:
+    """Play a file of recorded trajectories again; exit code 1 when one comes out differently.
+
+    Parameters
+    ----------
+    file
+        JSON lines written by `run --out`.
+    """
+    different = count = 0
+    try:
+        for line in trajectory.read(file):
+            replayed, _ = trajectory.replay(line)
+            count += 1
+            different += not replayed.same
+            output.print(f"{'same     ' if replayed.same else 'DIFFERENT'} {replayed.name} {replayed.replayed[:16]}")
+    except (IncidentOpsError, OSError) as error:
+        console.print(f"[red]{file}: {error}[/]")
+        return 2
+    output.print(f"{count} trajectories, {different} different")
+    return 1 if different else 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
