@@ -23,6 +23,7 @@ Infrastructure errors are never booked as the agent's failure: the coordinator t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 
@@ -136,3 +137,34 @@ class JudgeError(SregymError):
     """The judge gave no usable answer after its retries. The diagnosis is UNSCORED."""
 
     exit_code = 8
+
+
+def principal(error: BaseException) -> SregymError | None:
+    """The error of ours that a failure amounts to, looked for inside groups; None where anything else is in it.
+
+    What stops a run outweighs what voids an attempt, and that outweighs what leaves it unscored.
+    """
+    leaves = list(_leaves(error))
+    ours = [leaf for leaf in leaves if isinstance(leaf, SregymError)]
+    if not ours or len(ours) != len(leaves):
+        return None
+    order: tuple[type[SregymError], ...] = (
+        RecoveryError,
+        DefinitionError,
+        PrerequisiteError,
+        InjectionError,
+        AgentError,
+    )
+    for kind in order:
+        for leaf in ours:
+            if isinstance(leaf, kind):
+                return leaf
+    return ours[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for part in error.exceptions:
+            yield from _leaves(part)
+    else:
+        yield error

@@ -30,7 +30,11 @@ class PhaseClock:
         try:
             yield
         finally:
-            self.phases[name] = round(self.phases.get(name, 0.0) + anyio.current_time() - begun, 3)
+            self.book(name, anyio.current_time() - begun)
+
+    def book(self, name: str, seconds: float) -> None:
+        """Adds seconds to a phase."""
+        self.phases[name] = round(self.phases.get(name, 0.0) + seconds, 3)
 
     @property
     def overhead_s(self) -> float:
@@ -58,16 +62,16 @@ class SessionClock:
         self.started_at = anyio.current_time()
 
     def _since(self, moment: float | None) -> float | None:
-        if moment is None or self.started_at is None:
+        if self.started_at is None:
             return None
-        return round(min(moment - self.started_at, self.limit_s), 3)
+        return self.limit_s if moment is None else round(min(moment - self.started_at, self.limit_s), 3)
 
     @property
     def ttd_s(self) -> float | None:
-        """Time to diagnosis; None where none was submitted."""
+        """Time to diagnosis; the cap where none was submitted, None where the incident was never handed over."""
         return self._since(self.diagnosis_at)
 
     @property
     def ttm_s(self) -> float | None:
-        """Time to the mitigation submit; None where none was submitted."""
+        """Time to the mitigation submit, likewise."""
         return self._since(self.mitigation_at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sregym.cluster import recovery, snapshot
+from sregym.cluster import equalising, recovery, snapshot
 from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
@@ -52,13 +52,13 @@ async def put_back(
 
 async def equalise(cluster: Cluster, base: Snapshot, *, emit: Emit = silent) -> Sequence[Difference]:
     """Compares with the base and writes back what differs. Returns what differed; raises DirtyClusterError."""
-    found = snapshot.differences(base, await snapshot.take(cluster, namespaces=base.namespaces))
+    found = snapshot.differences(base, await snapshot.retake(cluster, base))
     if not found:
         emit("world.equal")
         return found
     emit("world.unequal", count=len(found), differences=[str(one) for one in found[:50]])
-    await snapshot.restore(cluster, base, found)
-    left = snapshot.differences(base, await snapshot.take(cluster, namespaces=base.namespaces))
+    await equalising.restore(cluster, base, found, emit=emit)
+    left = snapshot.differences(base, await snapshot.retake(cluster, base))
     if left:
         listed = "\n".join(f"  {one}" for one in left[:20])
         raise DirtyClusterError(f"the world differs from the base snapshot in {len(left)} places:\n{listed}")

@@ -42,7 +42,7 @@ async def users(
     reader: Reader,
     image: str,
     seed: int,
-    rate: float | None = None,
+    base: LoadPhase | None = None,
     journal: Journal | None = None,
     emit: Emit = silent,
 ) -> AsyncIterator[Users]:
@@ -51,14 +51,14 @@ async def users(
     Args:
         image: The load generator's image, as Docker on this machine knows it.
         seed: Decides when requests are due and what they ask for.
-        rate: Requests a second of the base phase; the application's own where None.
+        base: The steady phase; the application's own rate and mix where None.
         journal: Where the container is noted before it is made.
 
     Raises:
         PrerequisiteError: The cluster's nodes cannot be reached from a container here.
         Unavailable: The generator did not start.
     """
-    base = LoadPhase(rate=app.topology.rate if rate is None else rate)
+    base = base or LoadPhase(rate=app.topology.rate)
     place = await place_beside(handle, reader)
     thing = HostThing.of("container", f"client-{secrets.token_hex(4)}")
     entry = journal.note_host(thing.kind, thing.name) if journal else None

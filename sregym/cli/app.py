@@ -1,0 +1,37 @@
+"""Puts the commands together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cyclopts import App as Cyclopts
+
+from sregym.catalogue import Catalogue
+from sregym.cli.cluster import cluster_app
+from sregym.cli.problems import problems_app
+from sregym.cli.recover import recover_app
+from sregym.cli.run import demo_command, run_command
+from sregym.coordinator.lab import Content
+
+HELP = """Put an SRE agent on call for a live, really broken Kubernetes application, and grade what it does.
+
+    python main.py --agent playbook --suite demo        a first graded run: no key, no image registry
+    python main.py --agent react --model openai/gpt-5   a model of your choice
+    python main.py problems list                        what there is
+    python main.py doctor                               is this machine fit?
+"""
+
+
+def build(content: Callable[[], Content]) -> Cyclopts:
+    """The command line. `content` is called when a command needs it, so that `--help` is quick."""
+
+    def catalogue() -> Catalogue:
+        return content().catalogue
+
+    app = Cyclopts(name="main.py", help=HELP, help_format="plaintext")
+    app.default(run_command(content))
+    app.command(demo_command(content), name="demo")
+    app.command(problems_app(catalogue))
+    app.command(cluster_app)
+    app.command(recover_app())
+    return app

@@ -1,0 +1,83 @@
+"""Runs a command: signals become clean cancellation, errors become messages and exit codes.
+
+The first Ctrl-C (or SIGTERM) cancels, and everything cleans up after itself; the second ends the process at once and
+prints the command that finishes the clean-up later.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import anyio
+from cyclopts import App as Cyclopts
+from cyclopts import CycloptsError
+from rich.markup import escape
+
+from sregym.cli.console import console
+from sregym.cli.recover import RECOVER_COMMAND
+from sregym.errors import PrerequisiteError, SregymError, principal
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+USAGE = 2
+
+
+def run(app: Cyclopts, tokens: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    return anyio.run(_run, app, list(sys.argv[1:] if tokens is None else tokens))
+
+
+async def _run(app: Cyclopts, tokens: list[str]) -> int:
+    codes: list[int] = []
+    async with anyio.create_task_group() as group:
+
+        async def command() -> None:
+            codes.append(await _guarded(app, tokens))
+            group.cancel_scope.cancel()
+
+        scope = anyio.CancelScope()
+
+        async def cancellable() -> None:
+            with scope:
+                await command()
+            if scope.cancelled_caught:
+                codes.append(INTERRUPTED)
+                group.cancel_scope.cancel()
+
+        group.start_soon(cancellable)
+        group.start_soon(_on_signals, scope)
+    return codes[0] if codes else INTERRUPTED
+
+
+async def _on_signals(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            if scope.cancel_called:
+                console.print(f"\n[red]ended at once.[/] Finish the clean-up with: {RECOVER_COMMAND}")
+                os._exit(INTERRUPTED)
+            console.print("\n[yellow]stopping cleanly[/] (again: stop at once, and clean up later)")
+            scope.cancel()
+
+
+async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
+    try:
+        code = await app.run_async(tokens, exit_on_error=False, print_error=True, result_action="return_value")
+    except CycloptsError:
+        return USAGE
+    except (SregymError, BaseExceptionGroup) as error:
+        known = principal(error)
+        if known is None:
+            raise
+        return _report(known)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: SregymError) -> int:
+    if isinstance(error, PrerequisiteError):
+        console.print(f"[red]{escape(error.message)}[/]\n  -> {escape(error.cure)}", soft_wrap=True)
+    else:
+        console.print(f"[red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
+    return error.exit_code

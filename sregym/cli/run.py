@@ -1,0 +1,260 @@
+"""`main.py` without a command, and `main.py demo`: put agents on call, grade them, show why each verdict fell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+from cyclopts import Group, Parameter
+
+from sregym.agents.spec import AgentSpec, load_agent
+from sregym.api.app import Profile
+from sregym.catalogue import Entry
+from sregym.cli.console import ConsoleProgress, console, output, show_event
+from sregym.cli.table import show
+from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
+from sregym.coordinator.lab import Content, Site, prepare
+from sregym.coordinator.run import Plan, Runner
+from sregym.errors import PrerequisiteError
+from sregym.gateway.models import ModelAccess
+from sregym.judge import Judge, make_judge
+from sregym.results import ClusterFacts, RunFolder, RunLock, load_run
+from sregym.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+WHAT = Group("What to run", sort_key=1)
+HOW = Group("How", sort_key=2)
+WHERE = Group("Where", sort_key=3)
+
+DEMO_SUITE = "demo"
+DEMO_AGENTS = ("playbook", "reference")
+DEMO_HEALTHY_S = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for, checked."""
+
+    entries: Sequence[Entry]
+    agents: Sequence[AgentSpec]
+    attempts: int
+    profile: Profile
+    model: ModelAccess | None
+    reasoning_effort: str | None
+    judge: Judge
+    session_limit_s: float
+    healthy_s: float
+    spec: ClusterSpec
+    seed: int
+    resume: Path | None = None
+
+
+def run_command(content: Callable[[], Content]) -> Callable[..., object]:
+    """The default command."""
+
+    async def run(
+        *,
+        problem: Annotated[tuple[str, ...], Parameter(group=WHAT, help="A problem's id; may be repeated.")] = (),
+        suite: Annotated[str | None, Parameter(group=WHAT, help="A suite instead: all, smoke, demo, ...")] = None,
+        agent: Annotated[
+            tuple[str, ...],
+            Parameter(
+                group=WHAT, help="Who is on call: a built-in name or the path of an agent.yaml; may be repeated."
+            ),
+        ] = (),
+        model: Annotated[str | None, Parameter(group=HOW, help="Any LiteLLM model string, or local/NAME.")] = None,
+        judge_model: Annotated[
+            str | None, Parameter(group=HOW, help="Who grades diagnoses; `offline` needs no key.")
+        ] = None,
+        reasoning_effort: Annotated[
+            str | None, Parameter(group=HOW, help="none, minimal, low, medium, high, xhigh or max.")
+        ] = None,
+        n_attempts: Annotated[int, Parameter(group=HOW, help="Attempts of each agent at each problem.")] = 1,
+        agent_timeout: Annotated[
+            float | None, Parameter(group=HOW, help="Seconds that a session may take; 1800 unless set.")
+        ] = None,
+        healthy_phase: Annotated[
+            float | None, Parameter(group=HOW, help="Seconds of normal traffic before the incident; 120 unless set.")
+        ] = None,
+        resume: Annotated[
+            Path | None, Parameter(group=HOW, help="Go on with a run: its folder, or its results.csv.")
+        ] = None,
+        seed: Annotated[int, Parameter(group=HOW, help="Seed of the users' behaviour.")] = 1,
+        profile: Annotated[
+            Profile, Parameter(group=WHERE, help="lite: images built here; full: the real ones, from a registry.")
+        ] = "lite",
+        cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
+        workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
+    ) -> int:
+        """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
+
+        With no `--problem` and no `--suite` every problem is run. Nothing but `--agent` is needed:
+        `python main.py --agent playbook --suite demo`.
+        """
+        settings = Settings()
+        request = _request(
+            content(),
+            settings,
+            problem=problem,
+            suite=suite,
+            agents=agent,
+            model=model,
+            judge_model=judge_model,
+            reasoning_effort=reasoning_effort,
+            attempts=n_attempts,
+            session_limit_s=agent_timeout,
+            healthy_s=healthy_phase,
+            resume=resume,
+            seed=seed,
+            profile=profile,
+            spec=ClusterSpec(name=cluster, workers=workers),
+        )
+        return await carry_out(request, content(), settings)
+
+    return run
+
+
+def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
+    """`main.py demo`."""
+
+    async def demo(*, healthy_phase: float = DEMO_HEALTHY_S) -> int:
+        """From a bare machine to graded incidents: two problems, a rule-based agent, and one that knows the answer.
+
+        Needs no key and no image registry. The first time everything that is missing is built, which takes a while.
+        """
+        settings = Settings()
+        request = _request(
+            content(),
+            settings,
+            suite=DEMO_SUITE,
+            agents=DEMO_AGENTS,
+            judge_model="offline",
+            healthy_s=healthy_phase,
+        )
+        return await carry_out(request, content(), settings)
+
+    return demo
+
+
+def _request(
+    content: Content,
+    settings: Settings,
+    *,
+    agents: Sequence[str],
+    problem: Sequence[str] = (),
+    suite: str | None = None,
+    model: str | None = None,
+    judge_model: str | None = None,
+    reasoning_effort: str | None = None,
+    attempts: int = 1,
+    session_limit_s: float | None = None,
+    healthy_s: float | None = None,
+    resume: Path | None = None,
+    seed: int = 1,
+    profile: Profile = "lite",
+    spec: ClusterSpec | None = None,
+) -> Request:
+    """Checks everything before anything is touched. Raises PrerequisiteError."""
+    if problem and suite:
+        raise PrerequisiteError("--problem and --suite exclude each other", cure="give one of them")
+    if not agents:
+        raise PrerequisiteError("no agent is given", cure="say who is on call, e.g. --agent playbook")
+    if attempts < 1:
+        raise PrerequisiteError("--n-attempts must be at least 1", cure="leave it out for one attempt")
+    catalogue = content.catalogue
+    entries = [catalogue.entry(one) for one in dict.fromkeys(problem)] or list(catalogue.suite(suite or "all"))
+    name = model or settings.models.agent_model
+    specs = [load_agent(one) for one in dict.fromkeys(agents)]
+    for one in specs:
+        if one.needs_model and not name:
+            raise PrerequisiteError(f"agent {one.name} needs a model", cure="give one with --model or AGENT_MODEL_ID")
+    return Request(
+        entries=entries,
+        agents=specs,
+        attempts=attempts,
+        profile=profile,
+        model=ModelAccess(model=name, api_base=settings.models.agent_api_base) if name else None,
+        reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort,
+        judge=make_judge(settings.models, model=judge_model),
+        session_limit_s=session_limit_s or settings.timeouts.session_s,
+        healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
+        spec=spec or ClusterSpec(),
+        seed=seed,
+        resume=resume,
+    )
+
+
+async def carry_out(request: Request, content: Content, settings: Settings) -> int:
+    """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C."""
+    begun = anyio.current_time()
+    apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
+    site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
+    console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
+    folder = _folder(request, settings)
+    folder.write_lock(await _lock(request, folder, site))
+    runner = Runner(
+        plan=_plan(request, folder),
+        settings=settings,
+        folder=folder,
+        listeners=[show_event],
+        seed=request.seed,
+    )
+    try:
+        await runner.run(site)
+    finally:
+        show(load_run(folder.path), output)
+        console.print(f"total {anyio.current_time() - begun:.0f} s")
+    return 0
+
+
+def _folder(request: Request, settings: Settings) -> RunFolder:
+    if request.resume is None:
+        return RunFolder.create(settings.paths.results)
+    path = request.resume
+    return RunFolder.open(path.parent if path.is_file() else path)
+
+
+def _plan(request: Request, folder: RunFolder) -> Plan:
+    done = frozenset(
+        (one.agent.name, one.problem.id, one.attempt)
+        for one in load_run(folder.path).attempts
+        if one.status == "graded"
+    )
+    return Plan(
+        entries=request.entries,
+        agents=request.agents,
+        attempts=request.attempts,
+        profile=request.profile,
+        judge=request.judge,
+        model=request.model,
+        reasoning_effort=request.reasoning_effort,
+        session_limit_s=request.session_limit_s,
+        healthy_s=request.healthy_s,
+        done=done,
+    )
+
+
+async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
+    handle = site.handle
+    return await RunLock.collect(
+        run_id=folder.run_id,
+        repo=ROOT,
+        profile=request.profile,
+        judge=request.judge.fingerprint().as_json(),
+        cluster=ClusterFacts(
+            provider=handle.provider,
+            kubernetes=handle.server_version,
+            workers=len(handle.workers),
+            node_image=handle.node_image or "",
+            node_image_digest=handle.node_image_id or "",
+        ),
+        app_images={ref: image.id for image in site.images.values() for ref in image.node_refs},
+        agents={one.name: one.version for one in request.agents},
+        model=request.model.model if request.model else None,
+        problems={entry.id: entry.primitive.revision for entry in request.entries},
+        seeds={"users": request.seed},
+        timeouts_s={"session": request.session_limit_s, "healthy": request.healthy_s},
+    )

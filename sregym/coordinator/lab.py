@@ -1,0 +1,198 @@
+"""A cluster that is ready for attempts: images there, lease held, leftovers recovered, proven to be as at first.
+
+The base snapshot is taken once in a cluster's life, before any application, and kept on disk; every later process
+compares with it before it trusts the cluster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from sregym.agents.images import AgentImages
+from sregym.agents.images import recipes as agent_recipes
+from sregym.api.app import App
+from sregym.catalogue import Catalogue
+from sregym.cluster import snapshot
+from sregym.cluster.client import KubeCluster
+from sregym.cluster.contract import Cluster
+from sregym.cluster.journal import Journal
+from sregym.cluster.lease import lease
+from sregym.cluster.nodes import DockerNodeShell
+from sregym.cluster.objects import Obj
+from sregym.cluster.providers.base import ClusterHandle, ClusterSpec
+from sregym.cluster.providers.capabilities import Capabilities, capabilities_of
+from sregym.cluster.providers.images import BuiltImage, ImageRecipe
+from sregym.cluster.providers.kind import KindProvider
+from sregym.cluster.providers.steps import Step
+from sregym.cluster.snapshot import Snapshot
+from sregym.coordinator.putback import equalise
+from sregym.coordinator.recovery import JournalFacts, recover_cluster
+from sregym.coordinator.world import Bench
+from sregym.events import Emit
+from sregym.gateway.access import access_objects
+from sregym.gateway.upstream import ClusterAccess
+from sregym.load.users import users
+from sregym.progress import Progress
+from sregym.settings import Settings
+
+LOAD_IMAGE = "load-generator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What the composition root knows of content: the problems, and how images are made."""
+
+    catalogue: Catalogue
+    app_images: Callable[[Iterable[str]], Sequence[ImageRecipe]]
+    """Image references of a topology -> recipes; for profiles whose images are built here."""
+    host_images: Sequence[ImageRecipe]
+    steps: Sequence[Step]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """Where attempts run: a cluster with everything on it, not yet opened."""
+
+    provider: KindProvider
+    spec: ClusterSpec
+    handle: ClusterHandle
+    images: Mapping[str, BuiltImage]
+    tools: Mapping[str, Path]
+
+    @property
+    def agent_images(self) -> AgentImages:
+        return AgentImages.of(self.images)
+
+    async def replaced(self) -> Site:
+        """The same site with a new cluster."""
+        handle = await self.provider.replace(self.spec)
+        return Site(provider=self.provider, spec=self.spec, handle=handle, images=self.images, tools=self.tools)
+
+
+async def prepare(
+    settings: Settings, content: Content, apps: Sequence[App], spec: ClusterSpec, progress: Progress
+) -> Site:
+    """Builds or finds everything and brings the cluster up. Safe to repeat; quick when nothing is missing."""
+    refs = [ref for app in apps if app.profile == "lite" for ref in app.topology.images_of("lite")]
+    recipes = content.app_images(dict.fromkeys(refs))
+    provider = KindProvider(
+        cache=settings.paths.cache,
+        state=settings.paths.state,
+        progress=progress,
+        recipes=recipes,
+        extra_steps=content.steps,
+    )
+    handle = await provider.up(spec)
+    images = await provider.images([*recipes, *content.host_images, *agent_recipes()])
+    tools = {name: await provider.tool(name) for name in ("helm", "kube")}
+    return Site(provider=provider, spec=spec, handle=handle, images=images, tools=tools)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """An open site: what attempts are run with."""
+
+    site: Site
+    bench: Bench
+    cluster: Cluster
+    base: Snapshot
+    base_file: Path
+    state: Path
+    access: ClusterAccess
+    identity: str
+    cache: Path
+
+    async def capabilities(self) -> Capabilities:
+        """What this cluster can do: probed once in its life."""
+        provider, shell = self.site.provider, DockerNodeShell(self.site.handle.node_names)
+        return await capabilities_of(
+            self.site.handle, self.cluster, node_shell=shell, cache=self.cache, progress=provider.progress
+        )
+
+    def journal(self, attempt: str, *, namespaces: Sequence[str], problem: str) -> Journal:
+        """A new journal whose head lets another process put the world back."""
+        handle = self.site.handle
+        facts = JournalFacts(
+            kubeconfig=handle.kubeconfig,
+            context=handle.context,
+            nodes=handle.node_names,
+            namespaces=tuple(namespaces),
+            base=self.base_file,
+            problem=problem,
+        )
+        return Journal.create(
+            self.state, identity=self.identity, attempt=attempt, cluster=handle.name, facts=facts.as_json()
+        )
+
+
+@asynccontextmanager
+async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> AsyncIterator[Lab]:
+    """Takes the cluster for this process.
+
+    Raises PrerequisiteError where another coordinator holds it, RecoveryError where leftovers cannot be recovered,
+    DirtyClusterError where it differs from its base and cannot be put right.
+    """
+    state, handle = settings.paths.state, site.handle
+    begun = anyio.current_time()
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(connect(handle.kubeconfig, handle.context, handle.node_names))
+        identity = await cluster.identity()
+        await stack.enter_async_context(lease(state, identity, cluster=handle.name))
+        for done in await recover_cluster(state, cluster, emit=emit):
+            emit("recovered", attempt=done.attempt, how=done.how)
+        await cluster.apply(access_objects([]))
+        base_file = state / "bases" / f"{identity}-{_digest_of(access_objects([]))}.json"
+        base = await _base(cluster, base_file, emit)
+        bench = Bench(
+            cluster=cluster,
+            users=partial(users, handle, reader=cluster, image=site.images[LOAD_IMAGE].ref, seed=seed),
+            access=_access_in,
+            timeouts=settings.timeouts,
+        )
+        emit("cluster.ready", name=handle.name, seconds=anyio.current_time() - begun)
+        yield Lab(
+            site=site,
+            bench=bench,
+            cluster=cluster,
+            base=base,
+            base_file=base_file,
+            state=state,
+            access=ClusterAccess(kubeconfig=handle.kubeconfig, context=handle.context),
+            identity=identity,
+            cache=settings.paths.cache,
+        )
+
+
+@asynccontextmanager
+async def connect(kubeconfig: Path, context: str | None, nodes: Sequence[str]) -> AsyncIterator[KubeCluster]:
+    """A kind cluster's client, with its nodes' shell."""
+    async with KubeCluster.connect(kubeconfig, context, node_shell=DockerNodeShell(tuple(nodes))) as cluster:
+        yield cluster
+
+
+async def _base(cluster: Cluster, path: Path, emit: Emit) -> Snapshot:
+    """The cluster's base snapshot: read and compared with where it is there, taken where it is not."""
+    if await anyio.Path(path).exists():
+        base = Snapshot.load(path)
+        await equalise(cluster, base, emit=emit)
+        return base
+    base = await snapshot.take(cluster, namespaces=snapshot.SYSTEM_NAMESPACES, scope=snapshot.Scope.CLUSTER)
+    base.save(path)
+    return base
+
+
+def _access_in(namespaces: Sequence[str]) -> list[Obj]:
+    """The agent's rights inside an application's namespaces; the others are there from the beginning."""
+    return [obj for obj in access_objects(namespaces) if obj["metadata"].get("namespace") in namespaces]
+
+
+def _digest_of(objects: Sequence[Obj]) -> str:
+    return hashlib.sha256(json.dumps(list(objects), sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,231 @@
+"""A run: many attempts, one after the other, on a cluster that is proven clean between them.
+
+A world that cannot be put back costs a new cluster, not the run. What was finished is on disk at every moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sregym.agents.runtime import ReferencePayload, RunningAgent, agent_world
+from sregym.agents.spec import AgentSpec
+from sregym.api.app import Profile
+from sregym.api.problem import Problem
+from sregym.catalogue import Entry
+from sregym.cluster.journal import Journal
+from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
+from sregym.coordinator.lab import Lab, Site, open_lab
+from sregym.errors import DirtyClusterError
+from sregym.events import Emit, Event, EventLog
+from sregym.gateway.desk import Desk
+from sregym.gateway.models import ModelAccess
+from sregym.judge import Judge
+from sregym.results import (
+    AgentFacts,
+    AttemptRecord,
+    ProblemFacts,
+    RunFolder,
+    Status,
+    Times,
+    Usage,
+)
+from sregym.settings import Settings
+
+MAX_REPLACEMENTS = 3
+"""New clusters in one run before it is given up: something is wrong that a new cluster does not cure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run consists of."""
+
+    entries: Sequence[Entry]
+    agents: Sequence[AgentSpec]
+    attempts: int
+    profile: Profile
+    judge: Judge
+    model: ModelAccess | None = None
+    reasoning_effort: str | None = None
+    session_limit_s: float
+    healthy_s: float
+    done: frozenset[tuple[str, str, int]] = frozenset()
+    """(agent, problem, attempt) that a resumed run has already."""
+
+    def tasks(self) -> list[Task]:
+        """All attempts in order: by problem, then agent, then number."""
+        return [
+            Task(entry=entry, agent=agent, attempt=number)
+            for entry in self.entries
+            for agent in self.agents
+            for number in range(1, self.attempts + 1)
+            if (agent.name, entry.id, number) not in self.done
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One attempt to be made."""
+
+    entry: Entry
+    agent: AgentSpec
+    attempt: int
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """Works off a plan."""
+
+    plan: Plan
+    settings: Settings
+    folder: RunFolder
+    listeners: Sequence[Callable[[Event], None]] = ()
+    seed: int = 1
+    _replaced: int = 0
+
+    async def run(self, site: Site) -> None:
+        """Makes every attempt of the plan. Raises DirtyClusterError when new clusters do not help either."""
+        tasks = self.plan.tasks()
+        with EventLog(self.folder.path / "run.jsonl", *self.listeners) as emit:
+            while tasks:
+                try:
+                    tasks = await self._work(site, tasks, emit)
+                except DirtyClusterError as error:
+                    self._replaced += 1
+                    emit("cluster.replacing", reason=str(error))
+                    if self._replaced > MAX_REPLACEMENTS:
+                        raise
+                    tasks = [one for one in tasks if not self._is_done(one)]
+                    site = await site.replaced()
+
+    async def _work(self, site: Site, tasks: Sequence[Task], emit: EventLog) -> list[Task]:
+        async with open_lab(site, self.settings, seed=self.seed, emit=emit) as lab:
+            for task in tasks:
+                await self._attempt(lab, task)
+        return []
+
+    async def _attempt(self, lab: Lab, task: Task) -> None:
+        problem = equipped(task.entry.build(self.plan.profile), lab.site.tools)
+        place = self.folder.attempt(agent=task.agent.name, problem=task.entry.id, attempt=task.attempt)
+        if lacking := await lacking_capabilities(lab, problem):
+            self.folder.write(self._skipped(task, problem, lacking))
+            return
+        journal = lab.journal(
+            f"{self.folder.run_id}-{task.agent.name}-{task.entry.id}-{task.attempt}",
+            namespaces=[problem.app.namespace],
+            problem=task.entry.id,
+        )
+        order = Order(
+            problem_id=task.entry.id,
+            problem=problem,
+            provenance=task.entry.variant.provenance,
+            agent=self._facts(task.agent),
+            make_agent=self._agents(lab, task.agent),
+            attempt=task.attempt,
+            judge=self.plan.judge,
+            profile=self.plan.profile,
+            session_limit_s=self.plan.session_limit_s,
+            healthy_s=self.plan.healthy_s,
+        )
+        with EventLog(place.events, *self.listeners) as emit:
+            await run_attempt(
+                lab.bench, order, base=lab.base, journal=journal, place=place, write=self._write, emit=emit
+            )
+
+    def _write(self, record: AttemptRecord) -> None:
+        self.folder.write(record)
+
+    def _is_done(self, task: Task) -> bool:
+        return self.folder.attempt(agent=task.agent.name, problem=task.entry.id, attempt=task.attempt).record.exists()
+
+    def _skipped(self, task: Task, problem: Problem, reason: str) -> AttemptRecord:
+        now = datetime.now(UTC)
+        return AttemptRecord(
+            problem=ProblemFacts.of(task.entry.id, problem, task.entry.variant.provenance),
+            agent=self._facts(task.agent),
+            attempt=task.attempt,
+            profile=self.plan.profile,
+            status=Status.SKIPPED,
+            reason=f"the cluster lacks {reason}",
+            times=Times(started_at=now, ended_at=now),
+        )
+
+    def _facts(self, agent: AgentSpec) -> AgentFacts:
+        model = self.plan.model.model if self.plan.model and agent.needs_model else None
+        return AgentFacts(
+            name=agent.name,
+            model=model,
+            version=agent.version,
+            reasoning_effort=self.plan.reasoning_effort if model else None,
+            leaderboard=agent.leaderboard,
+        )
+
+    def _agents(self, lab: Lab, spec: AgentSpec) -> MakesAgent:
+        plan, state = self.plan, self.settings.paths.state
+
+        @asynccontextmanager
+        async def make(
+            *, problem: Problem, desk: Desk, folder: Path, journal: Journal, emit: Emit
+        ) -> AsyncIterator[AgentOnCall]:
+            async with agent_world(
+                spec=spec,
+                images=lab.site.agent_images,
+                access=lab.access,
+                desk=desk,
+                attempt_dir=folder,
+                state_dir=state,
+                journal=journal,
+                model=plan.model,
+                reasoning_effort=plan.reasoning_effort,
+                emit=emit,
+                reference_payload=payload_of(problem) if spec.reads_payload else None,
+            ) as agent:
+                yield ContainerAgent(agent)
+
+        def start(
+            *, problem: Problem, desk: Desk, folder: Path, journal: Journal, emit: Emit
+        ) -> AbstractAsyncContextManager[AgentOnCall]:
+            return make(problem=problem, desk=desk, folder=folder, journal=journal, emit=emit)
+
+        return start
+
+
+def equipped(problem: Problem, tools: Mapping[str, Path]) -> Problem:
+    """The problem with an app that knows where this site's programs are."""
+    return replace(problem, app=problem.app.equipped(tools))
+
+
+async def lacking_capabilities(lab: Lab, problem: Problem) -> str:
+    """Why the problem cannot be run here; empty where it can."""
+    if not problem.requires:
+        return ""
+    have = await lab.capabilities()
+    lacking = [
+        f"{name}: {have[name].reason if name in have else 'not known here'}"
+        for name in sorted(problem.requires)
+        if name not in have or not have[name].present
+    ]
+    return "; ".join(lacking)
+
+
+def payload_of(problem: Problem) -> ReferencePayload:
+    """What the `reference` agent is told: the first right repair and the first right diagnosis."""
+    calls = [step.kubectl(problem.app.namespace) for step in problem.repairs()[0].steps]
+    return ReferencePayload(diagnosis=problem.diagnoses().right[0], calls=calls)
+
+
+class ContainerAgent:
+    """A `RunningAgent` as the attempt sees it."""
+
+    def __init__(self, agent: RunningAgent) -> None:
+        self._agent = agent
+        self.start = agent.start
+        self.wait_finished = agent.wait_finished
+        self.withdraw = agent.withdraw
+
+    def usage(self) -> Usage:
+        used = self._agent.usage()
+        return Usage(calls=used.calls, tokens_in=used.prompt_tokens, tokens_out=used.completion_tokens)
