@@ -55,12 +55,6 @@ async def complete(request: CompletionRequest) -> Completion:
     import litellm
     import openai  # LiteLLM's exceptions are all derived from this client's
 
-    hopeless = (
-        openai.BadRequestError,
-        openai.AuthenticationError,
-        openai.PermissionDeniedError,
-        openai.NotFoundError,
-    )
     try:
         reply = await litellm.acompletion(
             model=request.model,
