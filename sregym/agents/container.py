@@ -10,6 +10,7 @@ import io
 import json
 import shutil
 import tarfile
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,9 +23,10 @@ from sregym.agents.spec import AgentSpec
 from sregym.agents.things import HostJournal, Names, owned
 from sregym.errors import AgentError, CommandError
 
-LOGS = "/logs"
-CONFIG = "/etc/oncall"
-KUBECONFIG = f"{CONFIG}/kubeconfig"
+DESK = "/oncall"
+"""Where the attempt's volume is mounted: the kubeconfig, and a folder for logs."""
+LOGS = f"{DESK}/logs"
+KUBECONFIG = f"{DESK}/kube/config"
 HOME = "/home/oncall"
 HOSTNAME = "workstation"
 MOST_OUTPUT = "32m"
@@ -114,15 +116,10 @@ async def agent_container(
     kubeconfig: str,
 ) -> AsyncIterator[AgentContainer]:
     """An agent's container, made and not started."""
-    async with (
-        owned(journal, "volume", names.logs),
-        owned(journal, "volume", names.config),
-        owned(journal, "container", names.agent),
-    ):
+    async with owned(journal, "volume", names.volume), owned(journal, "container", names.agent):
         command = _create_command(names, spec, image, environment)
         await docker(command, what=f"the container of agent {spec.name} cannot be made")
-        await _put(names.agent, LOGS, spec.user, {})
-        await _put(names.agent, CONFIG, spec.user, {"kubeconfig": kubeconfig})
+        await _put(names.agent, spec.user, {"logs": None, "kube": None, "kube/config": kubeconfig})
         yield AgentContainer(names.agent, spec)
 
 
@@ -136,7 +133,7 @@ def _create_command(names: Names, spec: AgentSpec, image: str, environment: Mapp
         *("--pids-limit", str(limits.pids), "--cpus", str(limits.cpus)),
         *("--memory", limits.memory, "--memory-swap", limits.memory, "--ulimit", f"fsize={LARGEST_FILE}"),
         *("--tmpfs", f"/tmp:{scratch},mode=1777", "--tmpfs", f"{HOME}:{scratch},mode=0700,uid={uid},gid={gid}"),
-        *("--volume", f"{names.logs}:{LOGS}", "--volume", f"{names.config}:{CONFIG}"),
+        *("--volume", f"{names.volume}:{DESK}"),
         *("--log-opt", f"max-size={MOST_OUTPUT}", "--log-opt", "max-file=1"),
         *(["--interactive"] if spec.reads_payload else []),
         *(part for name, value in environment.items() for part in ("--env", f"{name}={value}")),
@@ -145,21 +142,20 @@ def _create_command(names: Names, spec: AgentSpec, image: str, environment: Mapp
     ]
 
 
-async def _put(container: str, folder: str, owner: str, files: Mapping[str, str]) -> None:
-    """Fill a folder that a volume holds, and give it to the agent's user."""
+async def _put(container: str, owner: str, files: Mapping[str, str | None]) -> None:
+    """Put files, and folders (None), into the attempt's volume; they belong to the agent's user."""
     uid, gid = map(int, owner.split(":"))
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, content in {".": None, **files}.items():
+        for name, content in files.items():
             member = tarfile.TarInfo(name)
-            member.uid, member.gid = uid, gid
+            member.uid, member.gid, member.mtime = uid, gid, int(time.time())
             member.type, member.mode = (tarfile.DIRTYPE, 0o755) if content is None else (tarfile.REGTYPE, 0o644)
             data = (content or "").encode()
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-    command = ["docker", "cp", "-", f"{container}:{folder}"]
     try:
-        await process.run(command, stdin=archive.getvalue(), within=COPY_WITHIN_S)
+        await process.run(["docker", "cp", "-", f"{container}:{DESK}"], stdin=archive.getvalue(), within=COPY_WITHIN_S)
     except CommandError as error:
         raise AgentError(f"the agent's files cannot be put into its container: {error}") from error
 

@@ -49,12 +49,8 @@ class Names:
         return f"{PREFIX}-{self.suffix}-agent"
 
     @property
-    def logs(self) -> str:
-        return f"{PREFIX}-{self.suffix}-logs"
-
-    @property
-    def config(self) -> str:
-        return f"{PREFIX}-{self.suffix}-config"
+    def volume(self) -> str:
+        return f"{PREFIX}-{self.suffix}"
 
 
 @asynccontextmanager
