@@ -290,7 +290,7 @@ async def _open(
             args, cwd=cwd, env=full_env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
         )
     except FileNotFoundError as error:
-        if cwd is not None and error.filename == str(cwd):
+        if cwd is not None and str(error.filename) == str(cwd):
             raise CommandError(f"`{shlex.join(args)}`: no such folder: {cwd}") from error
         raise PrerequisiteError(f"there is no program named `{args[0]}`", cure=f"install {args[0]}") from error
 
