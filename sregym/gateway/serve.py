@@ -20,6 +20,7 @@ from sregym.events import Emit, EventLog
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.models import ModelAccess
+from sregym.gateway.single import single_error
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings
@@ -90,14 +91,16 @@ async def serving_kube(
     access: ClusterAccess, gate: TokenGate, identity: Identity, sockets: list[socket.socket], emit: Emit
 ) -> AsyncIterator[int | None]:
     """Serve the kube proxy on listening sockets. Yields the TCP port, if there is one."""
-    async with Upstream(access) as upstream, anyio.create_task_group() as tasks:
+    async with Upstream(access) as upstream:
         proxy = KubeProxy(upstream=upstream, gate=gate, identity=identity, emit=emit)
         port = _port(sockets)
-        for listening in sockets:
-            listener = await SocketListener.from_socket(listening)
-            tasks.start_soon(listener.serve, proxy.serve)
-        yield port
-        tasks.cancel_scope.cancel()
+        with single_error():
+            async with anyio.create_task_group() as tasks:
+                for listening in sockets:
+                    listener = await SocketListener.from_socket(listening)
+                    tasks.start_soon(listener.serve, proxy.serve)
+                yield port
+                tasks.cancel_scope.cancel()
 
 
 def _relay(access: ModelAccess, folder: Path, gate: TokenGate, settings: Settings) -> Guarded:
