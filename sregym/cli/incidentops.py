@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
+import anyio.to_thread
 from cyclopts import App as Cyclopts
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from rich.table import Table
 
 from sregym.cli.console import console, output
+from sregym.errors import PrerequisiteError
 from sregym.incidentops import trajectory
 from sregym.incidentops.episode import Episode
-from sregym.incidentops.errors import IncidentOpsError
+from sregym.incidentops.errors import IncidentOpsError, StoreError, UnknownTaskError
 from sregym.incidentops.evaluate import Row, evaluate
 from sregym.incidentops.policies import POLICIES, play
 from sregym.incidentops.scenarios import build, catalogue
+from sregym.incidentops.scenarios.catalogue import FIRST
 from sregym.incidentops.world.instance import LEVELS, Level
 
 PolicyName = Literal["oracle", "rules", "restart", "random"]
@@ -28,7 +32,7 @@ incidentops_app = Cyclopts(name="incidentops", help="The deterministic simulator
 
 
 @incidentops_app.command
-def serve(*, host: str | None = None, port: int | None = None, db: str | None = None) -> None:
+async def serve(*, host: str | None = None, port: int | None = None, db: str | None = None) -> None:
     """Serve OpenEnv, MCP and the page to play. Defaults come from INCIDENTOPS_HOST, _PORT and _DB.
 
     Parameters
@@ -50,18 +54,24 @@ def serve(*, host: str | None = None, port: int | None = None, db: str | None = 
     console.print(
         f"IncidentOps on http://{settings.host}:{settings.port} (page: /play), episodes in {settings.database()}"
     )
-    uvicorn.run(
-        make_app(settings),
-        host=settings.host,
-        port=settings.port,
-        ws_max_size=settings.max_body_bytes,
-        timeout_graceful_shutdown=5,
-        log_level="warning",
-    )
+    try:
+        application = make_app(settings)
+    except StoreError as error:
+        raise PrerequisiteError(str(error), cure="name another file with --db") from error
+    await uvicorn.Server(
+        uvicorn.Config(
+            application,
+            host=settings.host,
+            port=settings.port,
+            ws_max_size=settings.max_body_bytes,
+            timeout_graceful_shutdown=5,
+            log_level="warning",
+        )
+    ).serve()
 
 
 @incidentops_app.command
-def run(
+async def run(
     *,
     policy: PolicyName | None = None,
     scenario: str | None = None,
@@ -69,7 +79,7 @@ def run(
     seed: Annotated[int, Parameter(validator=Number(gte=0))] = 7,
     out: Path | None = None,
     format: Format = "jsonl",
-) -> int:
+) -> None:
     """Play incidents and print their lines: with a policy in process, or with the model of MODEL_NAME over a server.
 
     Parameters
@@ -87,11 +97,23 @@ def run(
     format
         Form of that file: JSON lines, or ATIF (one JSON array).
     """
-    from sregym.incidentops.scenarios.catalogue import FIRST
-
-    tasks = [scenario] if scenario else list(FIRST)
+    tasks = _known([scenario] if scenario else list(FIRST))
     if policy is None:
-        return _run_model(tasks, level=level, seed=seed)
+        await anyio.to_thread.run_sync(partial(_run_model, tasks, level=level, seed=seed), abandon_on_cancel=True)
+    else:
+        _run_policy(policy, tasks, level=level, seed=seed, out=out, format=format)
+
+
+def _known(scenarios: list[str]) -> list[str]:
+    try:
+        return [catalogue().scenario(name).id for name in scenarios]
+    except UnknownTaskError as error:
+        raise PrerequisiteError(str(error), cure="name one of these") from error
+
+
+def _run_policy(
+    policy: PolicyName, tasks: list[str], *, level: Level, seed: int, out: Path | None, format: Format
+) -> None:
     from sregym.incidentops import transcript
     from sregym.incidentops.runner import SUCCESS
 
@@ -116,21 +138,19 @@ def run(
     if out is not None:
         lines = "".join(trajectory.write_line(item) + "\n" for item in written)
         out.write_text(lines if format == "jsonl" else json.dumps(written, indent=1), encoding="utf-8")
-    return 0
 
 
-def _run_model(tasks: list[str], *, level: Level, seed: int) -> int:
+def _run_model(tasks: list[str], *, level: Level, seed: int) -> None:
     from sregym.incidentops import inference
     from sregym.incidentops.runner import LiteLlmModel
     from sregym.incidentops.settings import RunnerSettings
 
     settings = RunnerSettings()
     inference.run(settings=settings, model=LiteLlmModel(settings), say=_say, tasks=tasks, level=level, seed=seed)
-    return 0
 
 
 @incidentops_app.command(name="eval")
-def evaluate_policies(
+async def evaluate_policies(
     *,
     policies: list[PolicyName] | None = None,
     seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 50,
@@ -157,7 +177,9 @@ def evaluate_policies(
         Rows as JSON.
     """
     chosen = [str(name) for name in policies or POLICIES]
-    rows = evaluate(policies=chosen, seeds=range(first_seed, first_seed + seeds), scenarios=scenario)
+    only = None if scenario is None else _known(scenario)
+    work = partial(evaluate, policies=chosen, seeds=range(first_seed, first_seed + seeds), scenarios=only)
+    rows = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     shown = [row for row in rows if details or row.group == "all"]
     if as_json:
         output.print_json(json.dumps([dataclasses.asdict(row) for row in shown]))
