@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from sregym import process
+from sregym.cluster import waits
 from sregym.errors import CommandError, PrerequisiteError
 
 
@@ -74,15 +75,14 @@ async def test_cancelling_kills_the_child_and_its_children(tmp_path: Path) -> No
     with anyio.move_on_after(0.5):
         await process.run(["sh", "-c", f"sleep 60 & echo $! $$ > {pids}; wait"])
     sleeper, shell = map(int, pids.read_text().split())
-    with anyio.fail_after(5):  # the kernel may still be at it
-        while process.is_alive(sleeper, name="sleep") or process.is_alive(shell, name="sh"):
-            await anyio.sleep(0.01)
+    await _until_dead(sleeper, "sleep")
+    await _until_dead(shell, "sh")
 
 
 async def test_running_child_ends_with_its_context(tmp_path: Path) -> None:
     async with process.running(["sleep", "60"], log=tmp_path / "log") as child:
         assert child.code is None
-        assert Path(f"/proc/{child.pid}").exists()
+        assert Path(f"/proc/{child.pid}").exists()  # noqa: ASYNC240
     assert not process.is_alive(child.pid, name="sleep")
 
 
@@ -90,10 +90,16 @@ async def test_detached_child_outlives_the_call_and_can_be_terminated(tmp_path: 
     pid = process.start_detached(["sleep", "60"], log=tmp_path / "log")
     assert os.getsid(pid) == pid
     process.terminate(pid)
-    os.waitpid(pid, 0)
-    assert not process.is_alive(pid, name="sleep")
+    await _until_dead(pid, "sleep")
     process.terminate(pid)  # gone already: no error
 
 
 def test_a_reused_process_id_is_not_taken_for_ours() -> None:
     assert not process.is_alive(os.getpid(), name="dockerd")
+
+
+async def _until_dead(pid: int, name: str) -> None:
+    async def dead() -> bool | None:
+        return None if process.is_alive(pid, name=name) else True
+
+    await waits.poll(dead, what=f"{name} is dead", every=0.01, within=5)

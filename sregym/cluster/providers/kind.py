@@ -336,7 +336,7 @@ async def _containers(name: str) -> dict[str, str]:
     """The containers of a cluster and their states."""
     form = "{{.Names}} {{.State}}"
     done = await process.run(["docker", "ps", "--all", "--filter", f"label={LABEL}={name}", "--format", form])
-    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines() if line)
 
 
 async def _remove(name: str) -> None:

@@ -180,10 +180,13 @@ async def test_steps_that_need_each_other_are_refused(builder: Builder) -> None:
 async def test_two_builds_in_one_cache_do_not_run_together(builder: Builder) -> None:
     runs: list[str] = []
     graph = [step("a", writes("a", runs))]
+
+    async def build() -> None:
+        await Builder(cache=builder.cache, progress=Recorded(), space_needed=0).build(graph, wanted=["a"])
+
     async with anyio.create_task_group() as tasks:
-        for _ in range(2):
-            other = Builder(cache=builder.cache, progress=Recorded(), space_needed=0)
-            tasks.start_soon(lambda one=other: one.build(graph, wanted=["a"]))
+        tasks.start_soon(build)
+        tasks.start_soon(build)
     assert runs == ["a"]
 
 
