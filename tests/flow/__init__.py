@@ -1,0 +1,1 @@
+"""Whole attempts against a cluster in memory, a scripted agent and fake time."""
