@@ -14,6 +14,7 @@ import anyio
 
 from sregym.cluster.contract import ExecResult
 from sregym.cluster.objects import Ref, path_of
+from sregym.cluster.tasks import first_error
 from sregym.cluster.transport import Transport
 from sregym.errors import ClusterError, Invalid, Unavailable
 
@@ -44,15 +45,16 @@ async def run_in_container(
 async def _talk(socket: aiohttp.ClientWebSocketResponse, stdin: bytes, pod: Ref) -> ExecResult:
     output: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _ERROR: bytearray()}
     failure: BaseException | None = None
-    async with anyio.create_task_group() as group:
-        if stdin:
-            group.start_soon(_feed, socket, stdin)
-        async for message in socket:
-            if message.type is aiohttp.WSMsgType.BINARY and message.data:
-                output.get(message.data[0], bytearray()).extend(message.data[1:])
-            elif message.type is aiohttp.WSMsgType.ERROR:
-                failure = socket.exception()
-        group.cancel_scope.cancel()
+    with first_error():
+        async with anyio.create_task_group() as group:
+            if stdin:
+                group.start_soon(_feed, socket, stdin)
+            async for message in socket:
+                if message.type is aiohttp.WSMsgType.BINARY and message.data:
+                    output.get(message.data[0], bytearray()).extend(message.data[1:])
+                elif message.type is aiohttp.WSMsgType.ERROR:
+                    failure = socket.exception()
+            group.cancel_scope.cancel()
     stdout, stderr = (output[channel].decode(errors="replace") for channel in (_STDOUT, _STDERR))
     if not output[_ERROR]:
         raise Unavailable(f"exec in {pod}: the connection broke before the command ended: {failure or 'closed'}")

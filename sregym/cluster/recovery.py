@@ -14,6 +14,7 @@ from sregym.cluster import restoring
 from sregym.cluster.contract import Cluster, Compensation
 from sregym.cluster.journal import Entry, Journal
 from sregym.cluster.leftovers import remove_host_thing
+from sregym.cluster.normalise import meant
 from sregym.cluster.objects import Obj, Ref, uid_of
 from sregym.cluster.patching import revert
 from sregym.errors import DefinitionError, RecoveryError, SregymError
@@ -115,7 +116,7 @@ async def _take_back(cluster: Cluster, ref: Ref, before: Obj, after: Obj) -> Non
     present = await cluster.find(ref)
     if present is None:
         return
-    wanted = revert(restoring.meant(present), restoring.meant(before), restoring.meant(after))
+    wanted = revert(meant(present), meant(before), meant(after))
     await restoring.restore(cluster, ref, wanted)
 
 

@@ -17,6 +17,7 @@ import anyio
 from sregym.cluster.check import Check, Look, Observation, State
 from sregym.cluster.contract import Reader, Selection
 from sregym.cluster.diagnostics import describe_pods
+from sregym.cluster.tasks import first_error
 from sregym.errors import ClusterError, WaitTimeout
 from sregym.events import Emit, silent
 
@@ -118,17 +119,12 @@ class _Wake:
 async def _wakened(reader: Reader, selections: Sequence[Selection], emit: Emit) -> AsyncIterator[_Wake]:
     """A wake that is set by every change of the selections; watching that fails leaves the polling."""
     wake = _Wake()
-    try:
+    with first_error():
         async with anyio.create_task_group() as group:
             for selection in dict.fromkeys(selections):
                 group.start_soon(_wake_on_change, reader, selection, wake, emit)
             yield wake
             group.cancel_scope.cancel()
-    except BaseExceptionGroup as errors:
-        # What the body raised is the caller's, not a group's; the watchers raise nothing.
-        if len(errors.exceptions) == 1:
-            raise errors.exceptions[0] from errors.exceptions[0].__cause__
-        raise
 
 
 async def _wake_on_change(reader: Reader, selection: Selection, wake: _Wake, emit: Emit) -> None:

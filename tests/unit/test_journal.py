@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ from sregym.cluster.contract import PatchType, Selection
 from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.fake import FakeCluster
 from sregym.cluster.journal import Journal, open_journals
+from sregym.cluster.normalise import meant
 from sregym.cluster.objects import CONFIGMAP, DEPLOYMENT, NAMESPACE, POD, SERVICE, Obj, Ref
 from sregym.cluster.recovery import abandon, recover
-from sregym.cluster.restoring import meant
 from sregym.errors import Conflict, DefinitionError, Invalid, NotFound, RecoveryError, Unavailable
 
 pytestmark = pytest.mark.usefixtures("fake_time")
@@ -296,21 +297,25 @@ def test_one_attempt_has_one_journal(tmp_path: Path, journal: Journal) -> None:
         Journal.create(tmp_path, identity="cluster-1", attempt="attempt-1")
 
 
-async def test_a_process_of_ours_is_ended(journal: Journal) -> None:
-    with subprocess.Popen(["sleep", "1000"]) as child:
-        journal.note_host("process", "sleep", pid=child.pid)
-        await abandon(Journal.open(journal.path))
-        assert child.wait(timeout=5) == -signal.SIGTERM
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
 
 
-async def test_another_process_with_the_same_id_is_left_alone(journal: Journal) -> None:
-    with subprocess.Popen(["sleep", "1000"]) as child:
-        journal.note_host("process", "sleep", pid=child.pid)
-        text = journal.path.read_text()
-        journal.path.write_text(re.sub(r'"started": \d+', '"started": 1', text))
-        await abandon(Journal.open(journal.path))
-        assert child.poll() is None
-        child.kill()
+async def test_a_process_of_ours_is_ended(journal: Journal, child: subprocess.Popen[bytes]) -> None:
+    journal.note_host("process", "sleep", pid=child.pid)
+    await abandon(Journal.open(journal.path))
+    assert child.wait(timeout=5) == -signal.SIGTERM
+
+
+async def test_another_process_with_the_same_id_is_left_alone(journal: Journal, child: subprocess.Popen[bytes]) -> None:
+    journal.note_host("process", "sleep", pid=child.pid)
+    text = journal.path.read_text()
+    journal.path.write_text(re.sub(r'"started": \d+', '"started": 1', text))
+    await abandon(Journal.open(journal.path))
+    assert child.poll() is None
 
 
 def test_a_host_thing_of_unknown_kind_is_refused(journal: Journal) -> None:
