@@ -80,7 +80,9 @@ func (h histogram) latency() *Latency {
 	return &Latency{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Max: top, Mean: round(sum / float64(count))}
 }
 
-func bucketMs(bucket int) float64 { return round(bucketFloorMs * math.Pow(bucketGrowth, float64(bucket))) }
+func bucketMs(bucket int) float64 {
+	return round(bucketFloorMs * math.Pow(bucketGrowth, float64(bucket)))
+}
 
 func round(ms float64) float64 { return math.Round(ms*1000) / 1000 }
 

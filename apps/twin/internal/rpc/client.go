@@ -31,6 +31,7 @@ func Dial(target, peer string, names resolver.Builder, metrics *telemetry.Metric
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: 5 * time.Second}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingWait, PermitWithoutStream: true}),
 		grpc.WithIdleTimeout(0),
+		grpc.WithNoProxy(),
 	}
 	if names != nil {
 		options = append(options, grpc.WithResolvers(names))

@@ -178,6 +178,8 @@ func (s *Store) Dependencies(from, to time.Time) []Dependency {
 	for pair, count := range counts {
 		found = append(found, Dependency{Parent: pair[0], Child: pair[1], CallCount: count})
 	}
-	slices.SortFunc(found, func(a, b Dependency) int { return slices.Compare([]string{a.Parent, a.Child}, []string{b.Parent, b.Child}) })
+	slices.SortFunc(found, func(a, b Dependency) int {
+		return slices.Compare([]string{a.Parent, a.Child}, []string{b.Parent, b.Child})
+	})
 	return found
 }
