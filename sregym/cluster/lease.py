@@ -23,10 +23,13 @@ LOOK_EVERY_S = 0.5
 
 
 @asynccontextmanager
-async def lease(state_dir: Path, identity: str, *, holder: str, within: float = 0.0) -> AsyncIterator[None]:
+async def lease(
+    state_dir: Path, identity: str, *, cluster: str, holder: str = "another run", within: float = 0.0
+) -> AsyncIterator[None]:
     """Holds the cluster while the context is open.
 
     Args:
+        cluster: What people call the cluster, for the message.
         holder: Who we are, for whoever comes second (a run's name).
         within: Seconds to wait for the other one to end.
 
@@ -35,10 +38,8 @@ async def lease(state_dir: Path, identity: str, *, holder: str, within: float = 
     """
     folder = state_dir / "leases"
     folder.mkdir(parents=True, exist_ok=True)
-    lock, note = (
-        filelock.FileLock(folder / f"{identity}.lock", is_singleton=False),
-        anyio.Path(folder / f"{identity}.json"),
-    )
+    lock = filelock.FileLock(folder / f"{identity}.lock", is_singleton=False)
+    note = anyio.Path(folder / f"{identity}.json")
 
     async def taken() -> bool | None:
         try:
@@ -51,7 +52,8 @@ async def lease(state_dir: Path, identity: str, *, holder: str, within: float = 
         await waits.poll(taken, what="the cluster is free", every=LOOK_EVERY_S, within=within)
     except WaitTimeout as error:
         raise PrerequisiteError(
-            f"the cluster is in use by {await _holder(note)}", cure="wait for it to end, or use another cluster"
+            f"the cluster {cluster} is in use by {await _holder(note)}",
+            cure="wait for it to end, or use another cluster",
         ) from error
     try:
         await note.write_text(json.dumps({"holder": holder, "pid": os.getpid()}), encoding="utf-8")

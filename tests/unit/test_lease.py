@@ -20,7 +20,7 @@ from pathlib import Path
 from sregym.cluster.lease import lease
 
 async def main():
-    async with lease(Path(sys.argv[1]), "cluster-1", holder="run-a"):
+    async with lease(Path(sys.argv[1]), "cluster-1", cluster="dev", holder="run-a"):
         print("held", flush=True)
         await anyio.sleep(60)
 
@@ -41,30 +41,30 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 async def test_the_second_is_told_who_holds_it(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     with pytest.raises(PrerequisiteError, match=rf"run-a \(process {other.pid}\)"):
-        async with lease(tmp_path, "cluster-1", holder="run-b"):
+        async with lease(tmp_path, "cluster-1", cluster="dev", holder="run-b"):
             pass
 
 
 async def test_a_killed_holder_is_no_holder(tmp_path: Path, other: subprocess.Popen[str]) -> None:
     other.send_signal(signal.SIGKILL)
     other.wait()
-    async with lease(tmp_path, "cluster-1", holder="run-b"):
+    async with lease(tmp_path, "cluster-1", cluster="dev", holder="run-b"):
         pass
 
 
 async def test_another_cluster_is_free(tmp_path: Path, other: subprocess.Popen[str]) -> None:
-    async with lease(tmp_path, "cluster-2", holder="run-b"):
+    async with lease(tmp_path, "cluster-2", cluster="dev", holder="run-b"):
         pass
 
 
 async def test_it_is_given_back(tmp_path: Path) -> None:
     for holder in ("run-a", "run-b"):
-        async with lease(tmp_path, "cluster-1", holder=holder):
+        async with lease(tmp_path, "cluster-1", cluster="dev", holder=holder):
             pass
 
 
 async def test_within_one_process_too(tmp_path: Path) -> None:
-    async with lease(tmp_path, "cluster-1", holder="run-a"):
+    async with lease(tmp_path, "cluster-1", cluster="dev", holder="run-a"):
         with pytest.raises(PrerequisiteError, match="run-a"):
-            async with lease(tmp_path, "cluster-1", holder="run-b"):
+            async with lease(tmp_path, "cluster-1", cluster="dev", holder="run-b"):
                 pass
