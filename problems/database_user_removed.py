@@ -44,7 +44,6 @@ class DatabaseUserRemoved(Problem):
 
     fault_class = FaultClass.SECURITY
     layer = Layer.DATA
-    requires = frozenset({"mongodb-roles"})
     store: str
     client: str
     database: str
