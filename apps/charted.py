@@ -11,6 +11,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,18 +21,23 @@ import anyio
 import yaml
 
 from apps.health import EndpointsReady, WorkloadsUp
+from apps.volumes import bind_claims
 from sregym import process
 from sregym.api import AllOf, App, Check, DefinitionError, Obj, Ref, Selection, ServiceSpec, Topology, dig
 from sregym.api.app import NOTHING_SHIPPED, Profile, Shipped
 from sregym.cluster import waits
 from sregym.cluster.contract import Cluster
-from sregym.cluster.objects import DEPLOYMENT, NAMESPACE
+from sregym.cluster.objects import DEPLOYMENT, NAMESPACE, POD, PVC, REPLICASET, path_of
+from sregym.errors import WaitTimeout
 from sregym.events import Emit, silent
 
 CHART = Path(__file__).parent / "chart"
 FIRST_WAVE = frozenset({"datastore", "cache", "registry", "tracing", "queue"})
 """Roles that others need at their start."""
 FIRST_WAVE_WITHIN_S = 180.0
+GOODBYE_S = 1
+"""What pods get to end when the whole app is removed."""
+EMPTY_WITHIN_S = 20.0
 REMOVED_WITHIN_S = 120.0
 APPLIED_AT_ONCE = 8
 ORDER = ("Namespace", "ServiceAccount", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "Deployment")
@@ -71,6 +77,8 @@ class ChartedApp(App):
         await cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}])
         for batch in batches(obj for obj in objects if obj not in late):
             await self._apply(cluster, batch)
+            if batch[0]["kind"] == "PersistentVolumeClaim":
+                await bind_claims(cluster, self.namespace, [obj["metadata"]["name"] for obj in batch])
         emit("app.datastores_applied", app=self.name, objects=len(objects))
         await self._until_up(cluster, early)
         await self._apply(cluster, late)
@@ -78,8 +86,9 @@ class ChartedApp(App):
 
     async def remove(self, cluster: Cluster, *, emit: Emit = silent) -> None:
         namespace = Ref(NAMESPACE, self.namespace)
-        # Nobody waits for a goodbye: everything of the app goes.
-        await cluster.delete(namespace)
+        if await cluster.find(namespace) is not None:
+            await self._empty(cluster)
+            await cluster.delete(namespace)
 
         async def gone() -> bool | None:
             return True if await cluster.find(namespace) is None else None
@@ -100,6 +109,28 @@ class ChartedApp(App):
         async with anyio.create_task_group() as group:
             for obj in objects:
                 group.start_soon(one, obj)
+
+    async def _empty(self, cluster: Cluster) -> None:
+        """Ends workloads, pods and claims, and waits for that, before the namespace itself is deleted.
+
+        The namespace controller sleeps where it finds pods with a grace period (half of it) or finalizers such as
+        those of claims in use (8 s): kubernetes pkg/controller/namespace, `ResourcesRemainingError`.
+        """
+        for kind, query in (
+            (DEPLOYMENT, {"propagationPolicy": "Background"}),
+            (REPLICASET, {"propagationPolicy": "Background"}),
+            (POD, {"gracePeriodSeconds": str(GOODBYE_S)}),
+            (PVC, {}),
+        ):
+            await cluster.raw("DELETE", path_of(kind, self.namespace), query=query)
+
+        async def empty() -> bool | None:
+            left = [await cluster.list(Selection(kind=kind, namespace=self.namespace)) for kind in (POD, PVC)]
+            return None if any(left) else True
+
+        # What does not go by itself (an agent's own controllers, finalizers) is left to the namespace's deletion.
+        with suppress(WaitTimeout):
+            await waits.poll(empty, what="pods and claims gone", every=0.2, within=EMPTY_WITHIN_S)
 
     async def _until_up(self, cluster: Cluster, names: set[str]) -> None:
         async def up() -> bool | None:
