@@ -1,0 +1,135 @@
+"""Rules about configuration and credentials: keys that siblings have, and logins that are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from .findings import LIKELY, SURE, Finding, restart
+from .kube import Obj, change, dig, name_of, patch
+from .wiring_rules import ADDRESS
+from .world import KINDS, World, called, is_ready, texts_of
+
+REFUSED = re.compile(
+    r"(?i)authentication failed|authenticationfailed|auth(entication)? error|not authorized|unauthorized|access denied"
+    r"|login (was )?refused|could not find user|user .{0,40}(not found|does not exist)|password authentication"
+)
+SCRIPTS = "/docker-entrypoint-initdb.d"
+MAKES_ACCOUNT = re.compile(r"(?i)createuser|create user|create role")
+TAKES_AWAY = re.compile(r"(?i)dropuser|drop user|revoke|dropdatabase|\.remove\(|deletemany")
+
+
+def keys_unlike_siblings(world: World) -> Iterator[Finding]:
+    """A configuration file in which a key is missing, empty or different, while all its siblings agree."""
+    families: dict[str, list[tuple[Obj, Obj]]] = {}
+    for configmap in world.configmaps:
+        for file, text in (configmap.get("data") or {}).items():
+            if (value := _as_object(text)) is not None:
+                families.setdefault(file, []).append((configmap, value))
+    for file, members in families.items():
+        if len(members) >= 3:
+            yield from _odd_ones(world, file, members)
+
+
+def login_refused(world: World) -> Iterator[Finding]:
+    """A workload whose login is refused by a store that has a script which makes accounts."""
+    for workload in world.workloads:
+        failing = [pod for pod in world.pods_of(workload) if not is_ready(pod) or _restarted(pod)]
+        refused = [line for pod in failing for line in world.logs_of(pod).splitlines() if REFUSED.search(line)]
+        if not refused:
+            continue
+        for store in _stores_of(world, workload):
+            scripts = _account_scripts(world, store)
+            yield Finding(
+                SURE if scripts else LIKELY,
+                f"{called(workload)} is refused when it logs in to its database: the account that it uses is missing in"
+                f" {called(store)} (its user was dropped, or its password or rights changed). Log: {refused[-1][:300]}."
+                f" So {name_of(workload)} crashes and restarts, and requests fail.",
+                partial(_remake_accounts, store, workload, scripts),
+            )
+
+
+def _odd_ones(world: World, file: str, members: list[tuple[Obj, Obj]]) -> Iterator[Finding]:
+    keys = sorted({key for _, value in members for key in value})
+    for key in keys:
+        values = Counter(json.dumps(value[key]) for _, value in members if value.get(key) not in (None, ""))
+        usual, count = values.most_common(1)[0] if values else ("", 0)
+        if count < 2 or count < len(members) * 0.7:
+            continue
+        for configmap, value in members:
+            if json.dumps(value.get(key)) == usual:
+                continue
+            state = "lacks the key" if key not in value else f"has {json.dumps(value[key])} for the key"
+            users = [w for w in world.workloads if name_of(configmap) in _configmaps_of(w)]
+            named = ", ".join(map(called, users)) or "its user"
+            yield Finding(
+                SURE if not value.get(key) else LIKELY,
+                f"ConfigMap {name_of(configmap)} ({file}) {state} {key}, which is missing or wrong there: its siblings"
+                f" all have {usual}. {named} cannot find what {key} names, so it fails to start or crashes, and"
+                " requests fail.",
+                partial(_rewrite, configmap, file, {**value, key: json.loads(usual)}, users),
+            )
+
+
+def _rewrite(configmap: Obj, file: str, value: Obj, users: list[Obj]) -> None:
+    body = {"data": {file: json.dumps(value, indent=2)}}
+    patch("configmaps", name_of(configmap), configmap["metadata"]["namespace"], body, "merge")
+    for workload in users:
+        restart(workload)
+
+
+def _remake_accounts(store: Obj, client: Obj, scripts: list[str]) -> None:
+    namespace = store["metadata"]["namespace"]
+    for script in scripts:
+        resource = f"{KINDS[store['kind']]}/{name_of(store)}"
+        change("exec", resource, "-n", namespace, "--", "sh", f"{SCRIPTS}/{script}")
+    restart(client)
+
+
+def _account_scripts(world: World, store: Obj) -> list[str]:
+    """Names of mounted start-up scripts that make accounts and take nothing away."""
+    mounted = _configmaps_of(store)
+    found = []
+    for configmap in world.configmaps:
+        if name_of(configmap) in mounted:
+            for file, text in (configmap.get("data") or {}).items():
+                if MAKES_ACCOUNT.search(text) and not TAKES_AWAY.search(text):
+                    found.append(file)
+    return found
+
+
+def _stores_of(world: World, workload: Obj) -> Iterator[Obj]:
+    """Workloads with start-up scripts whose address the workload's own configuration names."""
+    name = name_of(workload)
+    for other in world.workloads:
+        if other is not workload and _account_scripts(world, other) and name in name_of(other).split("-"):
+            yield other
+            return
+    told = [c for c in world.configmaps if name_of(c) in _configmaps_of(workload)]
+    named = {host for text in texts_of([told, workload]) for host, _ in ADDRESS.findall(text)}
+    for other in world.workloads:
+        if name_of(other) in named and _account_scripts(world, other):
+            yield other
+
+
+def _configmaps_of(workload: Obj) -> set[str]:
+    volumes = dig(workload, "spec", "template", "spec", "volumes", default=[])
+    return {str(dig(volume, "configMap", "name")) for volume in volumes if "configMap" in volume}
+
+
+def _restarted(pod: Obj) -> bool:
+    return any(s.get("restartCount", 0) > 0 for s in dig(pod, "status", "containerStatuses", default=[]))
+
+
+def _as_object(text: str) -> Obj | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+RULES = (keys_unlike_siblings, login_refused)
