@@ -4,13 +4,18 @@ package main
 import (
 	"context"
 	"os"
+	"runtime/debug"
 
 	"twin/internal/config"
 	"twin/internal/telemetry"
 	"twin/internal/tracesink"
 )
 
+// Spans come and go all the time: collecting early keeps the process near the size of what it holds.
+const collectAt = 40
+
 func main() {
+	debug.SetGCPercent(collectAt)
 	log := telemetry.NewLogger(os.Stdout, "jaeger", os.Getenv("LOG_LEVEL"))
 	store := tracesink.NewStore(config.Int("MEMORY_MAX_TRACES", 2000))
 	telemetry.Fatal(log, "collector ended", "error", tracesink.Serve(context.Background(), store, log).Error())

@@ -6,12 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"twin/internal/relay"
-	"twin/internal/telemetry"
 )
 
 func main() {
@@ -23,7 +23,7 @@ func main() {
 	if err == nil {
 		var config relay.Config
 		if config, err = relay.ParseConfig(raw); err == nil {
-			err = relay.Serve(ctx, config, os.Stdout, telemetry.NewLogger(os.Stderr, "relay", os.Getenv("LOG_LEVEL")))
+			err = relay.Serve(ctx, config, os.Stdout, slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 		}
 	}
 	if err != nil {
