@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ from sregym.errors import ClusterError
 NODE = "node-image"
 NODE_RESULT = "node.json"
 STORE_IN_NODE = "/kind/store"
+STORE_PREFIX = "node-store-"
+STORE_LABEL = "store"
 SHARE_STORE = KIND_DATA / "node" / "share-store.sh"
 ROOT = "kind-node-root"
 IMAGES = KIND_DATA / "images"
@@ -160,21 +163,21 @@ def node_step(*, contents: Sequence[str], root: str = "image." + ROOT) -> Step:
         images = [BuiltImage.read(context.results[need]) for need in contents]
         archive = await save(images, context.out)
         key = context.key[:KEY_LENGTH]
-        store, ref = _store(key), f"{NODE}:{key}"
-        await context.run(["docker", "volume", "rm", "--force", store])
+        # A new store each time: nodes of a cluster may still run on one that was built from the same key.
+        store, ref = f"{STORE_PREFIX}{key}-{secrets.token_hex(3)}", f"{NODE}:{key}"
         await context.run(["docker", "volume", "create", store])
         await _fill_store(context, BuiltImage.read(context.results[root]).ref, archive, store, ref)
         archive.unlink()
         image = await record_image(context, ref)
         result = NodeImage(ref=ref, id=image.id, store=store)
         (context.out / NODE_RESULT).write_text(result.model_dump_json(), encoding="utf-8")
-        for old in await forget_old(NODE):
-            await context.run(["docker", "volume", "rm", "--force", _store(old)])
+        await forget_old(NODE)
+        await _forget_stores(context)
 
     return Step(
         name=NODE,
         title="node image",
-        fingerprint=fingerprint_of(values=["by tag"], paths=[SHARE_STORE]),
+        fingerprint=fingerprint_of(values=["store named in a label"], paths=[SHARE_STORE]),
         needs=(root, *contents),
         run=run,
         still_valid=_node_is_there,
@@ -198,14 +201,30 @@ async def _fill_store(context: StepContext, root: str, archive: Path, store: str
         await context.run(share, stdin=SHARE_STORE)
         await context.run(["docker", "stop", "--time=0", container])
         entry = 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]'
-        await context.run(["docker", "commit", "--change", entry, container, ref])
+        changes = [f"--change={entry}", f"--change=LABEL {STORE_LABEL}={store}"]
+        await context.run(["docker", "commit", *changes, container, ref])
     finally:
         with anyio.CancelScope(shield=True):
             await context.run(["docker", "rm", "--force", container], check=False)
 
 
-def _store(key: str) -> str:
-    return f"node-store-{key}"
+async def _forget_stores(context: StepContext) -> None:
+    """Remove the stores that belong to no node image any more and that no node has mounted."""
+    form = '{{index .Config.Labels "' + STORE_LABEL + '"}}'
+    images = (await context.run(["docker", "image", "ls", "--quiet", NODE])).stdout.split()
+    kept = await _inspect(context, ["docker", "image", "inspect", "--format", form], images)
+    containers = (await context.run(["docker", "ps", "--all", "--quiet"])).stdout.split()
+    # Nodes mount the store's folder, so Docker itself does not know that the volume is in use.
+    used = await _inspect(context, ["docker", "inspect", "--format", "{{json .HostConfig.Binds}}"], containers)
+    listed = await context.run(["docker", "volume", "ls", "--quiet", "--filter", f"name={STORE_PREFIX}"])
+    for store in listed.stdout.split():
+        if store not in kept and f"/{store}/" not in used:
+            await context.run(["docker", "volume", "rm", store], check=False)
+
+
+async def _inspect(context: StepContext, command: Sequence[str], things: Sequence[str]) -> str:
+    """What Docker says of these; some may go away meanwhile, which makes the status worthless."""
+    return (await context.run([*command, *things], check=False)).stdout if things else ""
 
 
 async def _node_is_there(result: Path) -> bool:
