@@ -6,7 +6,7 @@ leaves a last-applied annotation, which would hold the healthy value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -101,7 +101,7 @@ class KubeCluster:
                 return objects, page["metadata"]["resourceVersion"]
             query["continue"] = token
 
-    def watch(self, selection: Selection) -> AsyncIterator[WatchEvent | None]:
+    def watch(self, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
         return watching.watch_forever(self, selection)
 
     def lines(

@@ -6,7 +6,7 @@ Namespaces of references given here must be filled in already (`Ref.within`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -79,7 +79,7 @@ class Reader(Protocol):
     async def list(self, selection: Selection) -> Objs:
         """All objects of the selection (paged inside; consistent read)."""
 
-    def watch(self, selection: Selection) -> AsyncIterator[WatchEvent | None]:
+    def watch(self, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
         """List, then None, then changes for ever: reconnects, and lists again after 410 Gone."""
 
 

@@ -12,7 +12,7 @@ import copy
 import json
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ class FakeCluster:
         self._called("list", selection)
         return [copy.deepcopy(obj) for ref, obj in sorted(self.objects.items()) if _selects(selection, ref, obj)]
 
-    async def watch(self, selection: Selection) -> AsyncIterator[WatchEvent | None]:
+    async def watch(self, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
         for obj in await self.list(selection):
             yield WatchEvent(Change.LISTED, obj)
         seen = len(self._history)

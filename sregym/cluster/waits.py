@@ -8,7 +8,7 @@ the pods. `elapse` is for the rare case where time itself is meant.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -130,10 +130,11 @@ async def _wakened(reader: Reader, selections: Sequence[Selection], emit: Emit) 
 async def _wake_on_change(reader: Reader, selection: Selection, wake: _Wake, emit: Emit) -> None:
     listed = False
     try:
-        async for event in reader.watch(selection):
-            listed = listed or event is None
-            if listed:
-                wake.set()
+        async with aclosing(reader.watch(selection)) as events:
+            async for event in events:
+                listed = listed or event is None
+                if listed:
+                    wake.set()
     except ClusterError as error:
         emit("wait.unwatched", kind=selection.kind.name, error=str(error))
 

@@ -8,8 +8,8 @@ Beyond it, a second list is told as changes against what is known, so that a con
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Protocol
 
 from sregym.cluster import waits
@@ -36,7 +36,7 @@ class Source(Protocol):
         """The stream of changes after a resourceVersion."""
 
 
-async def watch_forever(source: Source, selection: Selection) -> AsyncIterator[WatchEvent | None]:
+async def watch_forever(source: Source, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
     """See `Reader.watch`. Raises what the first list raises, except Unavailable, which it outlasts."""
     known: dict[str, Obj] = {}
     pause = FIRST_PAUSE_S
@@ -55,13 +55,14 @@ async def watch_forever(source: Source, selection: Selection) -> AsyncIterator[W
             listed = True
             yield None
         pause = FIRST_PAUSE_S
-        async for event in _changes(source, selection, version, known):
-            yield event
+        async with aclosing(_changes(source, selection, version, known)) as changes:
+            async for event in changes:
+                yield event
 
 
 async def _changes(
     source: Source, selection: Selection, version: str, known: dict[str, Obj]
-) -> AsyncIterator[WatchEvent]:
+) -> AsyncGenerator[WatchEvent, None]:
     """Changes until the resourceVersion is too old; keeps `known` up to date."""
     pause = FIRST_PAUSE_S
     while True:
