@@ -28,6 +28,7 @@ from sregym.api.app import NOTHING_SHIPPED, Profile, Shipped
 from sregym.cluster import waits
 from sregym.cluster.contract import Cluster
 from sregym.cluster.objects import DEPLOYMENT, NAMESPACE, POD, PVC, REPLICASET, path_of
+from sregym.cluster.tasks import first_error
 from sregym.errors import WaitTimeout
 from sregym.events import Emit, silent
 
@@ -106,9 +107,10 @@ class ChartedApp(App):
             async with limit:
                 await cluster.apply([obj], namespace=self.namespace)
 
-        async with anyio.create_task_group() as group:
-            for obj in objects:
-                group.start_soon(one, obj)
+        with first_error():
+            async with anyio.create_task_group() as group:
+                for obj in objects:
+                    group.start_soon(one, obj)
 
     async def _empty(self, cluster: Cluster) -> None:
         """Ends workloads, pods and claims, and waits for that, before the namespace itself is deleted.

@@ -19,6 +19,7 @@ from sregym.api import ExecResult, Ref, Selection, dig, pod
 from sregym.api.app import Profile
 from sregym.cluster.contract import Cluster, Reader
 from sregym.cluster.objects import POD
+from sregym.cluster.tasks import first_error
 from sregym.errors import ClusterError, Unavailable
 
 ACCOUNTS = ("root", "admin")
@@ -60,9 +61,10 @@ async def contents(cluster: Cluster, *, namespace: str, profile: Profile) -> Map
     async def one(store: Store) -> None:
         found[store.name] = await _StoreReader(cluster, namespace, profile, store).contents()
 
-    async with anyio.create_task_group() as group:
-        for store in STORES:
-            group.start_soon(one, store)
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for store in STORES:
+                group.start_soon(one, store)
     return dict(sorted(found.items()))
 
 

@@ -39,7 +39,7 @@ from sregym.coordinator.world import Bench
 from sregym.events import Emit
 from sregym.gateway.access import access_objects
 from sregym.gateway.upstream import ClusterAccess
-from sregym.load.users import users
+from sregym.load import users
 from sregym.progress import Progress
 from sregym.settings import Settings
 
@@ -185,6 +185,7 @@ async def _base(cluster: Cluster, path: Path, emit: Emit) -> Snapshot:
         await equalise(cluster, base, emit=emit)
         return base
     base = await snapshot.take(cluster, namespaces=snapshot.SYSTEM_NAMESPACES, scope=snapshot.Scope.CLUSTER)
+    await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
     base.save(path)
     return base
 

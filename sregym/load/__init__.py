@@ -1,10 +1,10 @@
 """The users: a load generator outside the cluster, and its records.
 
 Here: what is asked of the generator (`spec`), how its lines become windows of traffic (`records`), and its container
-(`users`). Not here: what a right answer of an application is (its topology says so), and what follows from the
+(`running`). Not here: what a right answer of an application is (its topology says so), and what follows from the
 figures (checks and oracles).
 """
 
-from sregym.load.users import users
+from sregym.load.running import users
 
 __all__ = ["users"]

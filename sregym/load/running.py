@@ -20,6 +20,7 @@ from sregym.cluster.journal import Journal
 from sregym.cluster.leftovers import HostThing, remove_host_thing
 from sregym.cluster.objects import SERVICE, Obj, dig
 from sregym.cluster.providers.base import ClusterHandle
+from sregym.cluster.tasks import first_error
 from sregym.cluster.traffic import LoadPhase, TrafficWindow
 from sregym.errors import CommandError, Unavailable
 from sregym.events import Emit, silent
@@ -85,16 +86,12 @@ async def users(
 @asynccontextmanager
 async def _beside(*tasks: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
     """Runs tasks, which raise nothing, while the context is open; what its body raises comes out as it is."""
-    try:
+    with first_error():
         async with anyio.create_task_group() as group:
             for task in tasks:
                 group.start_soon(task)
             yield
             group.cancel_scope.cancel()
-    except BaseExceptionGroup as errors:
-        if len(errors.exceptions) == 1:
-            raise errors.exceptions[0] from errors.exceptions[0].__cause__
-        raise
 
 
 @dataclass(frozen=True)
