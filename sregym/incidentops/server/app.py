@@ -22,7 +22,9 @@ from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import ConcurrencyConfig
 from starlette.responses import FileResponse, RedirectResponse
 
+from sregym.incidentops.mechanisms import MECHANISMS
 from sregym.incidentops.models import IncidentObservation, IncidentState, ToolCallAction
+from sregym.incidentops.scenarios import catalogue
 from sregym.incidentops.server.environment import NAME, IncidentEnvironment
 from sregym.incidentops.server.http import replace_routes
 from sregym.incidentops.server.limits import BodyLimit
@@ -78,6 +80,10 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/play", include_in_schema=False)
     async def play() -> FileResponse:
         return FileResponse(PAGE)
+
+    @app.get("/play/choices", include_in_schema=False)
+    async def choices() -> dict[str, Any]:
+        return {"scenarios": [{"id": name} for name in catalogue().ids], "mechanisms": list(MECHANISMS)}
 
     if "/web" not in taken and not any(path.startswith("/web") for path in taken):
 

@@ -174,21 +174,21 @@ class World:
             weight = min(share, 1.0)
             ok *= 1.0 - 0.9 * weight * below[callee].error
             waiting += weight * max(0.0, below[callee].p95_ms - 1.6 * self.company.services[callee].p95_ms)
-        jitter = self._jitter(lane)
-        total_error = min(0.99, (1.0 - ok) + 0.004 * jitter)
+        jitter, second, third = self._jitter(lane), self._jitter(lane + 20), self._jitter(lane + 40)
+        total_error = min(0.99, (1.0 - ok) + 0.004 * second)
         utilisation = min(demand / capacity, MAX_UTILISATION)
         p95 = service.p95_ms * (0.92 + 0.16 * jitter) * (1.0 + 4.0 * utilisation**4) + latency + 0.6 * waiting
         limit = int(state.running[service.connections.limit_key])
-        need = service.connections.base * (0.9 + 0.2 * jitter) * (1.0 + 2.0 * max(0.0, utilisation - 0.6)) + conns
+        need = service.connections.base * (0.9 + 0.2 * third) * (1.0 + 2.0 * max(0.0, utilisation - 0.6)) + conns
         return Sample(
             demand,
             total_error,
             p95,
-            min(99.0, service.cpu_pct * (0.7 + 0.5 * utilisation) * (0.95 + 0.1 * jitter) + cpu),
-            min(service.memory_limit_mb, service.memory_mb * (0.98 + 0.04 * jitter) + memory),
-            min(100.0, service.disk_pct + 0.4 * jitter + disk),
-            (service.queue_depth or 0.0) * (0.7 + 0.6 * jitter) + queue,
-            (0.4 + jitter if service.replication else 0.0) + lag,
+            min(99.0, service.cpu_pct * (0.7 + 0.5 * utilisation) * (0.95 + 0.1 * third) + cpu),
+            min(service.memory_limit_mb, service.memory_mb * (0.98 + 0.04 * second) + memory),
+            min(100.0, service.disk_pct + 0.4 * third + disk),
+            (service.queue_depth or 0.0) * (0.7 + 0.6 * second) + queue,
+            (0.4 + third if service.replication else 0.0) + lag,
             min(float(limit), need),
             limit,
         )
