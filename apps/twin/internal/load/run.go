@@ -164,7 +164,7 @@ func (r *runner) request(operation *Operation, random *rand.Rand, phase string, 
 		r.books.late(operation.Name)
 	}
 	latency := milliseconds(result.Ended.Sub(due))
-	r.books.complete(operation.Name, result, latency)
+	// The line comes before the books, so that it never follows the window that counts it.
 	if r.records.Load() {
 		outcome := "failed"
 		if result.OK {
@@ -175,6 +175,7 @@ func (r *runner) request(operation *Operation, random *rand.Rand, phase string, 
 			Status: result.Status, DelayMs: round(milliseconds(delay)), LatencyMs: round(latency), Bytes: result.Bytes,
 		})
 	}
+	r.books.complete(operation.Name, result, latency)
 }
 
 func (r *runner) obey(command Command) {
