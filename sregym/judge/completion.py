@@ -55,6 +55,7 @@ async def complete(request: CompletionRequest) -> Completion:
     import litellm
     import openai  # LiteLLM's exceptions are all derived from this client's
 
+    litellm.suppress_debug_info = True  # it prints advice on standard output otherwise
     try:
         reply = await litellm.acompletion(
             model=request.model,

@@ -22,6 +22,9 @@ from sregym.judge.contract import Answer, Fingerprint, JudgeInput, Judgement, Ju
 
 _LONGEST_WAIT_S = 60.0
 
+# Retries are told of by events; stamina's own hook would print each of them on standard output, amid tables and JSON.
+stamina.instrumentation.set_on_retry_hooks(())
+
 
 class _AnswerModel(BaseModel):
     model_config = ConfigDict(extra="ignore")
