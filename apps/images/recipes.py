@@ -105,7 +105,8 @@ async def stage_twin(ctx: ImageContext) -> None:
 
 
 async def _compile_twin(ctx: StepContext) -> None:
-    await go_build(ctx, TWIN_SOURCE, ["./cmd/..."], out=ctx.out)
+    # Stack traces of the services reach pod logs: they must not tell where the services were built.
+    await go_build(ctx, TWIN_SOURCE, ["./cmd/..."], out=ctx.out, flags=["-trimpath"])
 
 
 STEPS: Sequence[Step] = (

@@ -182,11 +182,17 @@ async def forget_old(repository: str, *, keep: int = KEPT_VERSIONS) -> list[str]
 
 
 async def go_build(
-    context: StepContext, module: Path, packages: Sequence[str], *, out: Path, ldflags: str = "-s -w"
+    context: StepContext,
+    module: Path,
+    packages: Sequence[str],
+    *,
+    out: Path,
+    ldflags: str = "-s -w",
+    flags: Sequence[str] = (),
 ) -> None:
     """Compile Go packages, statically. `out` is a folder."""
     await context.run(
-        ["go", "build", "-mod=readonly", "-buildvcs=false", "-ldflags", ldflags, "-o", f"{out}/", *packages],
+        ["go", "build", "-mod=readonly", "-buildvcs=false", *flags, "-ldflags", ldflags, "-o", f"{out}/", *packages],
         cwd=module,
         env={"CGO_ENABLED": "0"},
     )
