@@ -6,6 +6,7 @@ those that users of the benchmark rely on (docs/settings.md lists them).
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import platformdirs
@@ -82,3 +83,8 @@ class Settings(BaseSettings):
     ports: Ports = Field(default_factory=Ports)
     models: Models = Field(default_factory=Models)
     timeouts: Timeouts = Field(default_factory=Timeouts)
+
+
+def keep_litellm_offline() -> None:
+    """Call before LiteLLM is imported: it would fetch a price list from the internet; the one it comes with will do."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

@@ -11,6 +11,7 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from sregym.errors import JudgeError
+from sregym.settings import keep_litellm_offline
 
 CALL_TIMEOUT_S = 180.0
 MAX_TOKENS = 8_000
@@ -52,6 +53,7 @@ class Complete(Protocol):
 
 async def complete(request: CompletionRequest) -> Completion:
     """A `Complete` through LiteLLM, which finds the provider by the model's name."""
+    keep_litellm_offline()
     import litellm
     import openai  # LiteLLM's exceptions are all derived from this client's
 

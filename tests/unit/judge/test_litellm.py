@@ -91,7 +91,6 @@ def graded(*addresses: str) -> list[dict[str, Any]]:
         "JUDGE_API_KEY": "sk-judge",
         "LLM_QUERY_MAX_RETRIES": "1",
         "LLM_QUERY_INIT_RETRY_DELAY": "0",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     command = [sys.executable, "-c", CHILD, RIGHT, *addresses]
     done = subprocess.run(command, cwd=REPO, env=env, capture_output=True, text=True, timeout=170, check=True)
