@@ -71,6 +71,16 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.message }
 
+// failure is a call to a peer that failed.
+type failure struct {
+	peer string
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
 func badRequest(message string) error { return &refusal{http.StatusBadRequest, message} }
 
 // page answers a request with a value to be sent as JSON.
@@ -115,10 +125,19 @@ func (f *frontend) write(w http.ResponseWriter, r *http.Request, value any, err 
 		refused = &refusal{http.StatusInternalServerError, err.Error()}
 	}
 	if refused.status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) {
-		f.process.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "status", refused.status, "error", refused.message)
+		f.process.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "status", refused.status,
+			"peer", peerOf(err), "error", refused.message)
 	}
 	http.Error(w, refused.message, refused.status)
 	return refused.status
+}
+
+func peerOf(err error) string {
+	var failed *failure
+	if errors.As(err, &failed) {
+		return failed.peer
+	}
+	return ""
 }
 
 func (f *frontend) hotels(r *http.Request) (any, error) {
@@ -137,13 +156,13 @@ func (f *frontend) hotels(r *http.Request) (any, error) {
 		Lat: degrees(query.Get("lat")), Lon: degrees(query.Get("lon")), InDate: in, OutDate: out,
 	})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvSearch, err}
 	}
 	free, err := f.reservation.CheckAvailability(r.Context(), &reservation.Request{
 		HotelId: found.GetHotelIds(), InDate: in, OutDate: out, RoomNumber: 1,
 	})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvReservation, err}
 	}
 	return f.collection(r.Context(), free.GetHotelId(), query.Get("locale"))
 }
@@ -161,7 +180,7 @@ func (f *frontend) recommendations(r *http.Request) (any, error) {
 		Require: require, Lat: degrees(query.Get("lat")), Lon: degrees(query.Get("lon")),
 	})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvRecommendation, err}
 	}
 	return f.collection(r.Context(), picks.GetHotelIds(), query.Get("locale"))
 }
@@ -179,7 +198,7 @@ func (f *frontend) login(r *http.Request) (any, error) {
 	}
 	checked, err := f.user.CheckUser(r.Context(), &user.Request{Username: username, Password: password})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvUser, err}
 	}
 	if !checked.GetCorrect() {
 		return message{"Login failed: check user name and password."}, nil
@@ -205,7 +224,7 @@ func (f *frontend) book(r *http.Request) (any, error) {
 	rooms, _ := strconv.Atoi(query.Get("number"))
 	checked, err := f.user.CheckUser(r.Context(), &user.Request{Username: query.Get("username"), Password: query.Get("password")})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvUser, err}
 	}
 	booked, err := f.reservation.MakeReservation(r.Context(), &reservation.Request{
 		CustomerName: query.Get("customerName"), HotelId: []string{query.Get("hotelId")},
@@ -213,7 +232,7 @@ func (f *frontend) book(r *http.Request) (any, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, &failure{srvReservation, err}
 	case len(booked.GetHotelId()) == 0:
 		return message{"Sorry, this hotel is already reserved."}, nil
 	case !checked.GetCorrect():

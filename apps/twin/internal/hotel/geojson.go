@@ -36,7 +36,7 @@ func (f *frontend) collection(ctx context.Context, ids []string, locale string) 
 	}
 	profiles, err := f.profile.GetProfiles(ctx, &profile.Request{HotelIds: ids, Locale: locale})
 	if err != nil {
-		return nil, err
+		return nil, &failure{srvProfile, err}
 	}
 	answer := featureCollection{Type: "FeatureCollection", Features: []feature{}}
 	for _, hotel := range profiles.GetHotels() {

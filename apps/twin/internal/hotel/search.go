@@ -72,6 +72,7 @@ func (s *searchServer) Nearby(ctx context.Context, request *pb.Request) (*pb.Res
 	s.counts.requests.Inc()
 	near, err := s.geo.Nearby(ctx, &geo.Request{Lat: request.GetLat(), Lon: request.GetLon()})
 	if err != nil {
+		s.process.Log.WarnContext(ctx, "geo did not answer", "error", err.Error())
 		return nil, err
 	}
 	plans, err := s.rates(ctx, &rate.Request{HotelIds: near.GetHotelIds(), InDate: request.GetInDate(), OutDate: request.GetOutDate()})
