@@ -11,7 +11,6 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,23 +22,19 @@ import yaml
 from apps.health import EndpointsReady, WorkloadsUp
 from apps.volumes import bind_claims
 from sregym import process
-from sregym.api import AllOf, App, Check, DefinitionError, Obj, Ref, Selection, ServiceSpec, Topology, dig
+from sregym.api import AllOf, App, Check, DefinitionError, Obj, Selection, ServiceSpec, Topology, dig
 from sregym.api.app import NOTHING_SHIPPED, Profile, Shipped
 from sregym.cluster import waits
 from sregym.cluster.contract import Cluster
-from sregym.cluster.objects import DEPLOYMENT, NAMESPACE, POD, PVC, REPLICASET, path_of
+from sregym.cluster.namespaces import remove_namespaces
+from sregym.cluster.objects import DEPLOYMENT
 from sregym.cluster.tasks import first_error
-from sregym.errors import WaitTimeout
 from sregym.events import Emit, silent
 
 CHART = Path(__file__).parent / "chart"
 FIRST_WAVE = frozenset({"datastore", "cache", "registry", "tracing", "queue"})
 """Roles that others need at their start."""
 FIRST_WAVE_WITHIN_S = 180.0
-GOODBYE_S = 1
-"""What pods get to end when the whole app is removed."""
-EMPTY_WITHIN_S = 20.0
-REMOVED_WITHIN_S = 120.0
 APPLIED_AT_ONCE = 8
 ORDER = ("Namespace", "ServiceAccount", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "Deployment")
 
@@ -86,15 +81,7 @@ class ChartedApp(App):
         emit("app.applied", app=self.name, profile=self.profile)
 
     async def remove(self, cluster: Cluster, *, emit: Emit = silent) -> None:
-        namespace = Ref(NAMESPACE, self.namespace)
-        if await cluster.find(namespace) is not None:
-            await self._empty(cluster)
-            await cluster.delete(namespace)
-
-        async def gone() -> bool | None:
-            return True if await cluster.find(namespace) is None else None
-
-        await waits.poll(gone, what=f"namespace {self.namespace} gone", every=0.3, within=REMOVED_WITHIN_S)
+        await remove_namespaces(cluster, [self.namespace])
         emit("app.removed", app=self.name)
 
     def healthy(self) -> Check:
@@ -111,28 +98,6 @@ class ChartedApp(App):
             async with anyio.create_task_group() as group:
                 for obj in objects:
                     group.start_soon(one, obj)
-
-    async def _empty(self, cluster: Cluster) -> None:
-        """Ends workloads, pods and claims, and waits for that, before the namespace itself is deleted.
-
-        The namespace controller sleeps where it finds pods with a grace period (half of it) or finalizers such as
-        those of claims in use (8 s): kubernetes pkg/controller/namespace, `ResourcesRemainingError`.
-        """
-        for kind, query in (
-            (DEPLOYMENT, {"propagationPolicy": "Background"}),
-            (REPLICASET, {"propagationPolicy": "Background"}),
-            (POD, {"gracePeriodSeconds": str(GOODBYE_S)}),
-            (PVC, {}),
-        ):
-            await cluster.raw("DELETE", path_of(kind, self.namespace), query=query)
-
-        async def empty() -> bool | None:
-            left = [await cluster.list(Selection(kind=kind, namespace=self.namespace)) for kind in (POD, PVC)]
-            return None if any(left) else True
-
-        # What does not go by itself (an agent's own controllers, finalizers) is left to the namespace's deletion.
-        with suppress(WaitTimeout):
-            await waits.poll(empty, what="pods and claims gone", every=0.2, within=EMPTY_WITHIN_S)
 
     async def _until_up(self, cluster: Cluster, names: set[str]) -> None:
         async def up() -> bool | None:

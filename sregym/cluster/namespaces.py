@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import anyio
 
 from sregym.cluster import waits
 from sregym.cluster.contract import Cluster, Selection
-from sregym.cluster.objects import NAMESPACE, POD, Ref, dig, ref_of
+from sregym.cluster.objects import (
+    DAEMONSET,
+    DEPLOYMENT,
+    NAMESPACE,
+    POD,
+    PVC,
+    REPLICASET,
+    STATEFULSET,
+    Kind,
+    Ref,
+    dig,
+    ref_of,
+)
+from sregym.cluster.tasks import first_error
 from sregym.errors import ClusterError, NotFound, WaitTimeout
 
 PATIENCE_S = 30.0
 """How long the namespace controller is left alone before finalizers of what is left are taken away (seconds)."""
 WITHIN_S = 90.0
+CLAIMS_WITHIN_S = 5.0
+AT_ONCE = 8
+EMPTIED = (DEPLOYMENT, STATEFULSET, DAEMONSET, REPLICASET, POD, PVC)
+"""In this order: what makes others first, so that nothing is made again."""
 
 
 async def remove_namespaces(cluster: Cluster, names: Sequence[str]) -> None:
@@ -21,15 +39,17 @@ async def remove_namespaces(cluster: Cluster, names: Sequence[str]) -> None:
 
     Pods are deleted without grace: nothing in them is worth a farewell. Raises WaitTimeout with what is left.
     """
-    async with anyio.create_task_group() as group:
-        for name in names:
-            group.start_soon(_remove, cluster, name)
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for name in names:
+                group.start_soon(_remove, cluster, name)
 
 
 async def _remove(cluster: Cluster, name: str) -> None:
-    if not await cluster.delete(Ref(NAMESPACE, name)):
+    if await cluster.find(Ref(NAMESPACE, name)) is None:
         return
-    await _end_pods(cluster, name)
+    await _empty(cluster, name)
+    await cluster.delete(Ref(NAMESPACE, name))
     try:
         await _until_gone(cluster, name, PATIENCE_S)
     except WaitTimeout:
@@ -37,15 +57,35 @@ async def _remove(cluster: Cluster, name: str) -> None:
         await _until_gone(cluster, name, WITHIN_S)
 
 
-async def _end_pods(cluster: Cluster, name: str) -> None:
-    pods = await cluster.list(Selection(kind=POD, namespace=name))
-    async with anyio.create_task_group() as group:
-        for pod in pods:
-            group.start_soon(_delete_now, cluster, ref_of(pod, POD))
+async def _empty(cluster: Cluster, name: str) -> None:
+    """Ends workloads, pods and claims before the namespace is deleted.
+
+    The namespace controller goes to sleep where it finds pods with a grace period (for half of it) or finalizers such
+    as those of claims in use (8 s): kubernetes pkg/controller/namespace/deletion, `ResourcesRemainingError`.
+    """
+    for kind in EMPTIED:
+        await _delete_all(cluster, kind, name)
+
+    async def no_claims() -> bool | None:
+        return None if await cluster.list(Selection(kind=PVC, namespace=name)) else True
+
+    # A claim that somebody holds with a finalizer of his own is the namespace's deletion's business.
+    with suppress(WaitTimeout):
+        await waits.poll(no_claims, what=f"claims in {name} are gone", every=0.2, within=CLAIMS_WITHIN_S)
 
 
-async def _delete_now(cluster: Cluster, ref: Ref) -> None:
-    await cluster.delete(ref, grace_s=0)
+async def _delete_all(cluster: Cluster, kind: Kind, name: str) -> None:
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(ref: Ref) -> None:
+        async with limit:
+            await cluster.delete(ref, grace_s=0)
+
+    objects = await cluster.list(Selection(kind=kind, namespace=name))
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for obj in objects:
+                group.start_soon(one, ref_of(obj, kind))
 
 
 async def _until_gone(cluster: Cluster, name: str, within: float) -> None:
