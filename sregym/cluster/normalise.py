@@ -109,6 +109,8 @@ def counts(kind: Kind, obj: Obj) -> bool:
     meta = obj["metadata"]
     if any(owner.get("controller") for owner in meta.get("ownerReferences") or ()):
         return False
+    if kind == POD and meta.get("namespace") == "local-path-storage" and meta["name"].startswith("helper-pod-"):
+        return False  # the volume provisioner's own, gone in seconds; it makes or empties a volume's folder
     if kind == CONFIGMAP and meta["name"] == "kube-root-ca.crt":
         return False  # the root CA publisher's, in every namespace
     if kind == SECRET and obj.get("type") in _TOKEN_TYPES:

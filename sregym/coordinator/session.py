@@ -77,7 +77,6 @@ async def hold_session(
     left: list[str] = []
     try:
         await agent.start()
-        emit("agent.started")
         with anyio.move_on_after(clock.limit_s) as limit:
             await _until_over(desk, agent, clock, grade, graders, left, emit)
     finally:
