@@ -20,6 +20,7 @@ import anyio
 import yaml
 
 from apps.health import EndpointsReady, WorkloadsUp
+from apps.history import give_history
 from apps.volumes import bind_claims
 from sregym import process
 from sregym.api import AllOf, App, Check, DefinitionError, Obj, Selection, ServiceSpec, Topology, dig
@@ -75,9 +76,11 @@ class ChartedApp(App):
             await self._apply(cluster, batch)
             if batch[0]["kind"] == "PersistentVolumeClaim":
                 await bind_claims(cluster, self.namespace, [obj["metadata"]["name"] for obj in batch])
+        await give_history(cluster, self.namespace, early)
         emit("app.datastores_applied", app=self.name, objects=len(objects))
         await self._until_up(cluster, early)
         await self._apply(cluster, late)
+        await give_history(cluster, self.namespace, {obj["metadata"]["name"] for obj in late})
         emit("app.applied", app=self.name, profile=self.profile)
 
     async def remove(self, cluster: Cluster, *, emit: Emit = silent) -> None:
