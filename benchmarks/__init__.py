@@ -1,0 +1,1 @@
+"""What is measured, each as a command that prints one JSON object. Last results stand in RESULTS.md."""

@@ -1,0 +1,121 @@
+"""How long an attempt takes without its agent, and how much memory the cluster with the application needs.
+
+    python benchmarks/attempt_overhead.py [--attempts 10] [--problem ID ...]
+
+Runs attempts of `nop` and `reference` in turn on hotel-reservation and prints one JSON object: `median_overhead_s` (all
+attempts; without agent, healthy phase and proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each
+phase), `memory_mib` (of the nodes, under load), `attempts`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sregym.results import AttemptRecord, Status, load_run
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBLEMS = ("k8s_target_port-misconfig_hotel_reservation", "scale_pod_zero_hotel_reservation")
+SAMPLE_EVERY_S = 5.0
+
+
+@dataclass
+class MemoryMeter:
+    """Samples the memory of the cluster's node containers while runs go on."""
+
+    cluster: str
+    samples: list[float] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        while not self._stop.wait(SAMPLE_EVERY_S):
+            if (used := node_memory_mib(self.cluster)) is not None:
+                self.samples.append(used)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def node_memory_mib(cluster: str) -> float | None:
+    """Memory of all node containers in MiB (anonymous and other memory that cannot be dropped); None if unknown."""
+    label = f"label=io.x-k8s.kind.cluster={cluster}"
+    names = _words("docker", "ps", "--filter", label, "--format", "{{.Names}}")
+    if not names:
+        return None
+    return round(sum(_working_set(name) for name in names) / 2**20, 1)
+
+
+def _working_set(container: str) -> int:
+    """Usage without the inactive file cache, as the kubelet computes a working set (cAdvisor)."""
+    v1 = "cat /sys/fs/cgroup/memory/memory.usage_in_bytes; grep ^total_inactive_file /sys/fs/cgroup/memory/memory.stat"
+    v2 = "cat /sys/fs/cgroup/memory.current; grep ^inactive_file /sys/fs/cgroup/memory.stat"
+    script = f"if [ -e /sys/fs/cgroup/memory ]; then {v1}; else {v2}; fi"
+    usage, _, inactive = _words("docker", "exec", container, "sh", "-c", script)
+    return int(usage) - int(inactive)
+
+
+def _words(*argv: str) -> Sequence[str]:
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
+
+
+def run(attempts: int, problems: Sequence[str], results: Path, cluster: str) -> Sequence[AttemptRecord]:
+    """Makes at least so many attempts. Raises RuntimeError where the run fails."""
+    each = -(-attempts // (2 * len(problems)))
+    chosen = [word for one in problems for word in ("--problem", one)]
+    command = [sys.executable, str(ROOT / "main.py"), *chosen, "--agent", "nop", "--agent", "reference"]
+    command += ["--judge-model", "offline", "--healthy-phase", "10", f"--n-attempts={each}", f"--cluster={cluster}"]
+    environment = {"SREGYM_RESULTS_DIR": str(results)}
+    done = subprocess.run(["env", *(f"{k}={v}" for k, v in environment.items()), *command], check=False, stdout=2)
+    if done.returncode:
+        raise RuntimeError(f"the run ended with {done.returncode}")
+    (folder,) = results.iterdir()
+    return load_run(folder).attempts
+
+
+def summary(records: Sequence[AttemptRecord], memory: Sequence[float]) -> dict[str, object]:
+    """The JSON object. Only graded attempts count."""
+    graded = [one.times for one in records if one.status is Status.GRADED]
+    names = sorted({name for times in graded for name in times.phases_s})
+    return {
+        "median_overhead_s": _median(times.overhead_s for times in graded if times.overhead_s is not None),
+        "hold_s": _median(times.hold_s for times in graded),
+        "healthy_s": _median(times.healthy_s for times in graded),
+        "phases_s": {name: _median(times.phases_s.get(name, 0.0) for times in graded) for name in names},
+        "memory_mib": _median(memory),
+        "attempts": len(graded),
+        "not_graded": len(records) - len(graded),
+    }
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return round(statistics.median(found), 2) if found else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--attempts", type=int, default=10)
+    parser.add_argument("--problem", action="append", default=[])
+    parser.add_argument("--cluster", default="kind")
+    options = parser.parse_args()
+    meter = MemoryMeter(cluster=options.cluster)
+    thread = threading.Thread(target=meter.run, daemon=True)
+    thread.start()
+    with tempfile.TemporaryDirectory(prefix="overhead-") as results:
+        records = run(options.attempts, options.problem or PROBLEMS, Path(results), options.cluster)
+    meter.stop()
+    thread.join(timeout=SAMPLE_EVERY_S * 2)
+    sys.stdout.write(json.dumps(summary(records, meter.samples)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
