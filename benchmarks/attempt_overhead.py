@@ -2,9 +2,9 @@
 
     python benchmarks/attempt_overhead.py [--attempts 10] [--problem ID ...]
 
-Runs attempts of `nop` and `reference` in turn on hotel-reservation and prints one JSON object: `median_overhead_s` (all
-attempts; without agent, healthy phase and proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each
-phase), `memory_mib` (of the nodes, under load), `attempts`.
+Runs attempts of `nop` and `reference` in turn on hotel-reservation and prints one JSON object: `median_overhead_s`
+(without agent, healthy phase and proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase),
+`memory_mib` (of the nodes, under load), `attempts`.
 """
 
 from __future__ import annotations
