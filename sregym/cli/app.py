@@ -8,9 +8,11 @@ from cyclopts import App as Cyclopts
 
 from sregym.catalogue import Catalogue
 from sregym.cli.cluster import cluster_app
+from sregym.cli.doctor import doctor_app
 from sregym.cli.problems import problems_app
 from sregym.cli.recover import recover_app
 from sregym.cli.run import demo_command, run_command
+from sregym.cli.verify import verify_command
 from sregym.coordinator.lab import Content
 
 HELP = """Put an SRE agent on call for a live, really broken Kubernetes application, and grade what it does.
@@ -32,6 +34,8 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     app.default(run_command(content))
     app.command(demo_command(content), name="demo")
     app.command(problems_app(catalogue))
+    app.command(verify_command(content), name="verify")
     app.command(cluster_app)
+    app.command(doctor_app)
     app.command(recover_app())
     return app

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from rich.markup import escape
 from rich.table import Table
 
 from sregym.cli.console import ConsoleProgress, console, output
@@ -101,18 +102,14 @@ def _table(found: list[ClusterStatus]) -> None:
     if not found:
         console.print("no clusters")
         return
-    table = Table("cluster", "ready", "nodes", "kubernetes", "kubeconfig", "why not", box=None)
+    table = Table("cluster", "ready", "nodes", "kubernetes", "why not", box=None)
     for one in found:
-        handle = one.handle
-        table.add_row(
-            one.name,
-            "[green]yes[/]" if one.ready else "[red]no[/]",
-            str(len(handle.nodes)) if handle else "",
-            handle.server_version if handle else "",
-            str(handle.kubeconfig) if handle else "",
-            one.reason,
-        )
+        nodes, version = (str(len(one.handle.nodes)), one.handle.server_version) if one.handle else ("", "")
+        table.add_row(one.name, "[green]yes[/]" if one.ready else "[red]no[/]", nodes, version, escape(one.reason))
     output.print(table)
+    for one in found:
+        if one.ready and one.handle is not None:
+            output.print(f"export KUBECONFIG={one.handle.kubeconfig}  # {one.name}", soft_wrap=True)
 
 
 def _plain(values: dict[str, object]) -> dict[str, object]:
