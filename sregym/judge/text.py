@@ -19,7 +19,13 @@ SENTENCE_LIMIT = 600
 
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\x00-\x08\x0b-\x1f]")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": " ", "”": " ", '"': " ", "*": " ", "#": " ", "|": ";", "•": "\n"})
-_WRAPPED_LINE = re.compile(r"(?<=:)[ \t]*\n\s*(?:[-+\d.)]+ )?|(?<![.!?;:\n])[ \t]*\n(?=[a-z(])")
+_WRAPPED_LINE = re.compile(
+    r"""(?<=:)[ \t]*\n\s*(?:[-+\d.)]+\ )?                         # a label and what it introduces
+       |(?<![.!?;:\n])[ \t]*\n(?=[a-z(])                          # goes on in lower case
+       |(?<=[^\n]{60})(?<![.!?;:\n])[ \t]*\n(?=[^\s\-+>\d])       # a full line without a stop
+    """,
+    re.VERBOSE,
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\S)|\n+")
 _BULLET = re.compile(r"^\s*(?:[-+>]|\d+[.)])\s+")
 _CLAUSE_END = re.compile(

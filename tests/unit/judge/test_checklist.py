@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sregym.errors import DefinitionError, JudgeError
@@ -67,6 +67,7 @@ def test_a_checklist_without_a_dimension_is_refused() -> None:
         Checklist(tuple(q for q in CHECKLIST.questions if q.dimension is not Dimension.SCOPE))
 
 
+@settings(deadline=None)
 @given(st.tuples(*[st.lists(st.booleans(), min_size=3, max_size=3)] * 3))
 def test_no_one_passes_who_misses_a_dimension(lists: tuple[list[bool], ...]) -> None:
     score = CHECKLIST.score(dict(zip(Dimension, lists, strict=True)))

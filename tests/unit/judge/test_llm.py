@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import stamina
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -185,6 +185,7 @@ def test_json_may_have_words_around_it(wrap: Callable[[str], str]) -> None:
     assert len(parse(wrap(reply()))) == 9
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_is_taken_for_an_answer_by_chance(text: str) -> None:
     with pytest.raises(MalformedAnswer):

@@ -7,7 +7,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sregym.api.root_cause import RootCause
@@ -231,11 +231,13 @@ def test_tau_is_a_parameter_and_recorded() -> None:
     assert strict.fingerprint().tau == "1"
 
 
+@settings(deadline=None)
 @given(st.text(max_size=2_000))
 def test_any_text_gets_an_answer(text: str) -> None:
     assert not grade(text, MISSING_KEY).passed
 
 
+@settings(deadline=None)
 @given(st.sampled_from([one for _, one in RIGHT]))
 def test_the_same_text_gets_the_same_answer(text: str) -> None:
     assert grade(text, MISSING_KEY) == grade(text, MISSING_KEY)

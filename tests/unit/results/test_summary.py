@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sregym.results import Rate, Status, summarise
@@ -23,6 +23,7 @@ def test_nothing_scored_is_no_zero() -> None:
     assert rate.low is None
 
 
+@settings(deadline=None)
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_interval_holds_the_share(counts: tuple[int, int]) -> None:
     rate = Rate.of(*counts)
