@@ -11,6 +11,7 @@ from sregym.api.problem import Problem
 from sregym.api.root_cause import Concept
 from sregym.catalogue import Catalogue
 from sregym.judge import JudgeInput, Judgement, OfflineJudge
+from tests.unit.judge import reports
 
 CATALOGUE = Catalogue.discover("problems")
 IDS = sorted(CATALOGUE.entries)
@@ -46,6 +47,18 @@ def test_wrong_diagnoses_fail(problem_id: str) -> None:
     for text in problem(problem_id).diagnoses().wrong:
         judgement = grade(problem_id, text)
         assert not judgement.passed, f"{text}\n{explained(judgement)}"
+
+
+@pytest.mark.parametrize("problem_id", sorted(reports.RIGHT))
+def test_long_reports_pass_where_they_are_right(problem_id: str) -> None:
+    judgement = grade(problem_id, reports.RIGHT[problem_id])
+    assert judgement.passed, explained(judgement)
+
+
+@pytest.mark.parametrize("problem_id", sorted(reports.WRONG))
+def test_long_reports_fail_where_they_are_wrong(problem_id: str) -> None:
+    judgement = grade(problem_id, reports.WRONG[problem_id])
+    assert not judgement.passed, explained(judgement)
 
 
 @pytest.mark.parametrize("problem_id", IDS)
