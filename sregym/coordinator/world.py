@@ -79,8 +79,10 @@ async def running_app(
         await cluster.apply(bench.access([app.namespace]))
     async with bench.users(app, base=problem.load(), journal=journal, emit=emit) as traffic:
         editor = JournalledEditor(cluster, journal, emit=emit)
+        # A section of its own: undoing the fault must not take the load's container away, which is in the same journal.
+        fault_editor = editor.section("fault")
         faults = FaultContext(
-            app=app, reader=cluster, shell=cluster, traffic=traffic, emit=emit, cluster=cluster, editor=editor
+            app=app, reader=cluster, shell=cluster, traffic=traffic, emit=emit, cluster=cluster, editor=fault_editor
         )
         oracle_ctx = OracleContext(
             app=app, reader=cluster, shell=cluster, traffic=traffic, emit=emit, editor=editor.section("exercises")
@@ -111,7 +113,7 @@ async def active_fault(
     """
     try:
         with clock.phase("inject"):
-            incident = await _inject(world, baseline, timeouts)
+            incident = await inject(world, baseline, timeouts)
         yield incident
     finally:
         with clock.phase("undo"), anyio.move_on_after(timeouts.teardown_s, shield=True) as budget:
@@ -120,7 +122,8 @@ async def active_fault(
             raise RecoveryError(f"undoing the fault took longer than {timeouts.teardown_s:g} s")
 
 
-async def _inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incident:
+async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incident:
+    """The fault, injected and shown to bite; undoing it is the caller's. Raises InjectionError."""
     problem, ctx = world.problem, world.faults
     oracle, begun = problem.mitigation(), anyio.current_time()
     ctx.emit("fault.injecting", fault=repr(problem.fault()))
