@@ -50,6 +50,8 @@ class ClusterHandle(BaseModel):
     context: str
     server_version: str
     nodes: tuple[Node, ...]
+    identity: str = ""
+    """Uid of the namespace kube-system: another cluster, also one of the same name, has another."""
     docker_network: str | None = None
     """Network that the nodes are containers on."""
     internal_server: str | None = None
@@ -85,7 +87,8 @@ class Provider(Protocol):
         """The cluster, made if need be, with every node ready and the system's pods running.
 
         Raises:
-            PrerequisiteError: The user has to do something first.
+            PrerequisiteError: The user has to do something first; also where there is one of that name, and it is of
+                another shape or in use.
             ClusterError: It could not be made, or does not become ready.
         """
 
@@ -93,7 +96,11 @@ class Provider(Protocol):
         """What there is. Raises nothing for a cluster that is absent or broken."""
 
     async def down(self, name: str) -> bool:
-        """Remove a cluster that we made. True if there was one."""
+        """Remove a cluster that we made. True if there was one. Raises PrerequisiteError where a run is using it."""
 
     async def replace(self, spec: ClusterSpec) -> ClusterHandle:
-        """A new cluster in the place of the old one; where that is not ours to do: `DirtyClusterError`."""
+        """A new cluster in the place of the old one, whoever uses that: for the run that holds it.
+
+        Raises:
+            DirtyClusterError: It is not ours to replace.
+        """

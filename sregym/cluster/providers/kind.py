@@ -13,6 +13,7 @@ import anyio
 import yaml
 
 from sregym import process
+from sregym.cluster.lease import lease
 from sregym.cluster.providers import host as host_facts
 from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers import readiness
@@ -43,6 +44,9 @@ MEMORY_PER_NODE = GIB // 4
 BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
 CLUSTER_SPACE = 3 * GIB
 """Images and nodes of one cluster in Docker's data."""
+MOST_WORKERS = 50
+RECOVERS_WITHIN_S = 30.0
+NOT_RUNNING = "not running"
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?")
 
 
@@ -65,19 +69,19 @@ class KindProvider:
         self.builder = Builder(cache=self.cache, progress=self.progress)
 
     async def up(self, spec: ClusterSpec) -> ClusterHandle:
-        """See `Provider.up`. A cluster that is there but broken, or of another shape, is replaced."""
-        _check_name(spec.name)
+        """See `Provider.up`. One that stays broken is replaced, unless a run is using it."""
+        _check_spec(spec)
         host = host_facts.look()
         docker = await self.daemon.ensure(host)
-        status = await self.status(spec.name)
-        handle = status.handle if status.ready else None
-        if status.exists and status.handle is None:
-            handle = await self._adopt(spec.name)
-        if handle is None or len(handle.workers) != spec.workers:
+        status = await self._settled(spec.name)
+        if status.ready and status.handle is not None:
+            _check_shape(status.handle, spec)
+            handle = status.handle
+        else:
+            await self._check_unused(self._read_handle(spec.name))
             if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
                 host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
-            image = await self.node_image(host)
-            handle = await self._create(spec, image, host, replacing=status.exists)
+            handle = await self._create(spec, await self.node_image(host), host)
         await self.load(handle)
         return handle
 
@@ -94,11 +98,11 @@ class KindProvider:
         return await build_images(self.builder, recipes, steps=self._base_steps(host_facts.look()))
 
     async def replace(self, spec: ClusterSpec) -> ClusterHandle:
-        """A new cluster in the place of the old one, from the same node image."""
-        _check_name(spec.name)
+        """See `Provider.replace`. From the same node image, so it takes as long as kind does."""
+        _check_spec(spec)
         host = host_facts.look()
         await self.daemon.ensure(host)
-        handle = await self._create(spec, await self.node_image(host), host, replacing=True)
+        handle = await self._create(spec, await self.node_image(host), host)
         await self.load(handle)
         return handle
 
@@ -110,7 +114,7 @@ class KindProvider:
         if not containers:
             return ClusterStatus(name=name, exists=False, ready=False, reason="there is no such cluster")
         if stopped := [node for node, state in containers.items() if state != "running"]:
-            return ClusterStatus(name=name, exists=True, ready=False, reason=f"not running: {', '.join(stopped)}")
+            return ClusterStatus(name=name, exists=True, ready=False, reason=f"{NOT_RUNNING}: {', '.join(stopped)}")
         handle = self._read_handle(name)
         if handle is None:
             return ClusterStatus(name=name, exists=True, ready=False, reason="it was not made here, or not to the end")
@@ -121,13 +125,8 @@ class KindProvider:
         """See `Provider.down`. Docker and the images stay."""
         if await self.daemon.find() is None:
             return False
-        there = await _containers(name)
-        if there:
-            with step(self.progress, f"remove cluster {name}"):
-                await _remove(name)
-        for path in (self._handle_file(name), self._kubeconfig(name)):
-            path.unlink(missing_ok=True)
-        return bool(there)
+        await self._check_unused(self._read_handle(name))
+        return await self._discard(name)
 
     async def names(self) -> list[str]:
         """Names of all kind clusters on this Docker."""
@@ -180,6 +179,40 @@ class KindProvider:
         ref, _, identity = image.strip().partition(" ")
         return self._keep(name, seen, NodeImage(ref=ref, id=identity), Origin.EXISTING)
 
+    async def _settled(self, name: str) -> ClusterStatus:
+        """The status; a cluster that is there but not ready gets some time to become so."""
+        status = await self.status(name)
+        if status.exists and status.handle is None:
+            return ClusterStatus(name=name, exists=True, ready=True, handle=await self._adopt(name))
+        if not status.exists or status.ready or status.reason.startswith(NOT_RUNNING):
+            return status
+
+        async def ready() -> ClusterStatus | None:
+            seen = await self.status(name)
+            return seen if seen.ready else None
+
+        try:
+            with step(self.progress, f"wait for cluster {name}: {status.reason}"):
+                return await poll(ready, what=f"cluster {name} ready", every=1.0, within=RECOVERS_WITHIN_S)
+        except WaitTimeout:
+            return await self.status(name)
+
+    async def _check_unused(self, handle: ClusterHandle | None) -> None:
+        """Raise `PrerequisiteError` where a run holds the cluster."""
+        if handle is not None and handle.identity:
+            async with lease(self.state, handle.identity, cluster=handle.name):
+                pass
+
+    async def _discard(self, name: str) -> bool:
+        """Remove a cluster, whoever uses it."""
+        there = await _containers(name)
+        if there:
+            with step(self.progress, f"remove cluster {name}"):
+                await _remove(name)
+        for path in (self._handle_file(name), self._kubeconfig(name)):
+            path.unlink(missing_ok=True)
+        return bool(there)
+
     async def _pull(self, ref: str) -> bool:
         """Pull; False where that fails although it was not asked for in so many words."""
         name = "pull the node image"
@@ -192,11 +225,12 @@ class KindProvider:
             return False
         return True
 
-    async def _create(self, spec: ClusterSpec, image: NodeImage, host: Host, *, replacing: bool) -> ClusterHandle:
+    async def _create(self, spec: ClusterSpec, image: NodeImage, host: Host) -> ClusterHandle:
+        """Make the cluster, in the place of one of that name."""
         kind = await self.tool("kind")
-        if replacing:
-            await self.down(spec.name)
-        check_room(spec, host)
+        check_memory(spec, host)
+        await self._discard(spec.name)
+        check_port(spec)
         config = self._folder / f"{spec.name}.yaml"
         log = self._folder / f"{spec.name}.log"
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -245,6 +279,7 @@ class KindProvider:
             context=f"kind-{name}",
             server_version=seen.server_version,
             nodes=seen.nodes,
+            identity=seen.identity,
             docker_network=NETWORK,
             internal_server=f"https://{name}-control-plane:6443",
             node_image=image.ref,
@@ -286,12 +321,16 @@ def cluster_config(spec: ClusterSpec, host: Host, *, store: str | None = None) -
     return config
 
 
-def check_room(spec: ClusterSpec, host: Host) -> None:
-    """Raise `PrerequisiteError` where the API port is taken or memory is short."""
+def check_port(spec: ClusterSpec) -> None:
+    """Raise `PrerequisiteError` where the API port is taken."""
     if spec.api_port and not port_is_free(spec.api_port):
         raise PrerequisiteError(
             f"port {spec.api_port} for the API server is taken", cure="name another one, or 0 for any that is free"
         )
+
+
+def check_memory(spec: ClusterSpec, host: Host) -> None:
+    """Raise `PrerequisiteError` where memory is short."""
     needed = MEMORY_BASE + MEMORY_PER_NODE * (1 + spec.workers)
     if host.memory_available < needed:
         raise PrerequisiteError(
@@ -312,10 +351,21 @@ def port_is_free(port: int, *, address: str = "127.0.0.1") -> bool:
     return True
 
 
-def _check_name(name: str) -> None:
-    if not NAME.fullmatch(name):
+def _check_spec(spec: ClusterSpec) -> None:
+    if not NAME.fullmatch(spec.name):
         raise PrerequisiteError(
-            f"`{name}` cannot name a cluster", cure="use lower-case letters, digits, dots and dashes, at most 42"
+            f"`{spec.name}` cannot name a cluster", cure="use lower-case letters, digits, dots and dashes, at most 42"
+        )
+    if not 0 <= spec.workers <= MOST_WORKERS:
+        raise PrerequisiteError(f"{spec.workers} workers cannot be had", cure=f"ask for 0 to {MOST_WORKERS}")
+
+
+def _check_shape(handle: ClusterHandle, spec: ClusterSpec) -> None:
+    """A cluster that works is never replaced because another shape is asked for."""
+    if len(handle.workers) != spec.workers:
+        raise PrerequisiteError(
+            f"there is a cluster {handle.name} with {len(handle.workers)} workers, not {spec.workers}",
+            cure=f"name another one, or first remove it: main.py cluster down --name {handle.name}",
         )
 
 

@@ -51,6 +51,7 @@ class KubeconfigProvider:
             context=context,
             server_version=seen.server_version,
             nodes=seen.nodes,
+            identity=seen.identity,
             origin=Origin.EXISTING,
         )
         return ClusterStatus(name=context, exists=True, ready=seen.ready, reason=seen.reason, handle=handle)

@@ -26,6 +26,7 @@ class Readiness:
     """What the API says. `reason` is empty where all is well."""
 
     reason: str
+    identity: str = ""
     server_version: str = ""
     nodes: tuple[Node, ...] = ()
 
@@ -62,6 +63,7 @@ async def look(kubeconfig: Path, context: str | None = None, *, system_pods: boo
         async with connect(kubeconfig, context) as api:
             version = await client.VersionApi(api).get_code(_request_timeout=REQUEST_TIMEOUT_S)
             core = client.CoreV1Api(api)
+            system = await core.read_namespace(SYSTEM_NAMESPACES[0], _request_timeout=REQUEST_TIMEOUT_S)
             nodes = (await core.list_node(_request_timeout=REQUEST_TIMEOUT_S)).items
             pods = []
             for namespace in SYSTEM_NAMESPACES if system_pods else ():
@@ -72,6 +74,7 @@ async def look(kubeconfig: Path, context: str | None = None, *, system_pods: boo
         return Readiness(reason=f"the API server does not answer ({type(error).__name__}: {error})")
     return Readiness(
         reason=_node_not_ready(nodes) or (_pod_not_ready(pods) if system_pods else ""),
+        identity=str(system.metadata.uid),
         server_version=version.git_version,
         nodes=tuple(
             Node(name=node.metadata.name, control_plane=CONTROL_PLANE_LABEL in (node.metadata.labels or {}))

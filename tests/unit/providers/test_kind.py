@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
+from sregym.cluster.lease import lease
 from sregym.cluster.providers import pins as pin_file
-from sregym.cluster.providers.base import ClusterSpec
+from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Node
 from sregym.cluster.providers.host import GIB
-from sregym.cluster.providers.kind import KindProvider, check_room, cluster_config, port_is_free
+from sregym.cluster.providers.kind import KindProvider, check_memory, check_port, cluster_config, port_is_free
 from sregym.cluster.providers.node_image import NODE, node_steps, storage_manifest, system_images
 from sregym.cluster.providers.node_source import ImageSource, NodeSource, Probe, decide, registry_answers
+from sregym.cluster.providers.readiness import Readiness
 from sregym.cluster.providers.tools import programs
 from sregym.errors import ClusterError, PrerequisiteError
 from sregym.progress import Silent
@@ -21,6 +24,14 @@ from tests.unit.providers.conftest import Program
 from tests.unit.providers.test_host import a_host
 
 PINS = pin_file.read()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Working:
+    """A provider whose cluster `a` works, and the calls of its `docker`."""
+
+    provider: KindProvider
+    calls: Path
 
 
 def says(answer: bool | None) -> Probe:
@@ -97,13 +108,13 @@ def test_a_taken_port_is_named() -> None:
         port = taken.getsockname()[1]
         assert not port_is_free(port)
         with pytest.raises(PrerequisiteError, match=f"port {port}"):
-            check_room(ClusterSpec(api_port=port), a_host())
-    check_room(ClusterSpec(api_port=port), a_host())
+            check_port(ClusterSpec(api_port=port))
+    check_port(ClusterSpec(api_port=port))
 
 
 def test_short_memory_is_said_with_figures() -> None:
     with pytest.raises(PrerequisiteError, match=r"4 nodes need 2\.0 GiB of memory, 1\.0 GiB"):
-        check_room(ClusterSpec(), a_host(memory_available=GIB))
+        check_memory(ClusterSpec(), a_host(memory_available=GIB))
 
 
 @pytest.mark.parametrize("name", ["Bad Name", "", "-x", "x" * 60, "a/b"])
@@ -111,6 +122,60 @@ async def test_bad_names_are_refused_before_anything_is_touched(name: str, tmp_p
     provider = KindProvider(cache=tmp_path, state=tmp_path, progress=Silent())
     with pytest.raises(PrerequisiteError, match="cannot name a cluster"):
         await provider.up(ClusterSpec(name=name))
+
+
+@pytest.mark.parametrize("workers", [-1, 300])
+async def test_absurd_sizes_are_refused_before_anything_is_touched(workers: int, tmp_path: Path) -> None:
+    provider = KindProvider(cache=tmp_path, state=tmp_path, progress=Silent())
+    with pytest.raises(PrerequisiteError, match="workers"):
+        await provider.up(ClusterSpec(workers=workers))
+
+
+INFO = '{"ServerVersion":"1","DockerRootDir":"/none","Driver":"overlay2","DefaultRuntime":"within-bounds"}'
+
+
+@pytest.fixture
+def working(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Working:
+    """A cluster `a` of one node that works, and a `docker` that writes down what it is told."""
+    calls = program("docker", f"""case "$1" in info) echo '{INFO}' ;; ps) echo 'a-control-plane running' ;; esac""")
+    handle = ClusterHandle(
+        name="a",
+        provider="kind",
+        kubeconfig=tmp_path / "kubeconfig",
+        context="kind-a",
+        server_version="v1",
+        nodes=(Node(name="a-control-plane", control_plane=True),),
+        identity="uid",
+    )
+    file = tmp_path / "clusters" / "a.json"
+    file.parent.mkdir()
+    file.write_text(handle.model_dump_json())
+
+    async def look(*arguments: object, **options: object) -> Readiness:
+        return Readiness(reason="", nodes=handle.nodes)
+
+    monkeypatch.setattr("sregym.cluster.providers.readiness.look", look)
+    return Working(provider=KindProvider(cache=tmp_path, state=tmp_path, progress=Silent()), calls=calls)
+
+
+async def test_a_cluster_that_works_is_taken_as_it_is(working: Working) -> None:
+    assert (await working.provider.up(ClusterSpec(name="a", workers=0))).identity == "uid"
+    assert " rm " not in working.calls.read_text()
+
+
+async def test_a_cluster_that_works_is_never_replaced_by_another_shape(working: Working) -> None:
+    with pytest.raises(PrerequisiteError, match="0 workers, not 3"):
+        await working.provider.up(ClusterSpec(name="a"))
+    assert "rm --force" not in working.calls.read_text()
+
+
+async def test_a_cluster_in_use_is_not_removed(working: Working, tmp_path: Path) -> None:
+    async with lease(tmp_path, "uid", cluster="a", holder="run 7"):
+        with pytest.raises(PrerequisiteError, match="in use by run 7"):
+            await working.provider.down("a")
+    assert "rm --force" not in working.calls.read_text()
+    assert await working.provider.down("a")
+    assert "rm --force --volumes a-control-plane" in working.calls.read_text()
 
 
 @pytest.mark.parametrize(
@@ -124,8 +189,7 @@ async def test_bad_names_are_refused_before_anything_is_touched(name: str, tmp_p
 async def test_status_says_why_a_cluster_is_not_ready(
     program: Program, tmp_path: Path, listed: str, reason: str
 ) -> None:
-    info = '{"ServerVersion":"1","DockerRootDir":"/","Driver":"overlay2","DefaultRuntime":"runc"}'
-    program("docker", f"""case "$1" in info) echo '{info}' ;; ps) echo '{listed}' ;; esac""")
+    program("docker", f"""case "$1" in info) echo '{INFO}' ;; ps) echo '{listed}' ;; esac""")
     status = await KindProvider(cache=tmp_path, state=tmp_path, progress=Silent()).status("a")
     assert not status.ready
     assert reason in status.reason
