@@ -34,8 +34,7 @@ def test_the_next_attempt_inherits_nothing(tmp_path: Path) -> None:
     assert host() == before
 
 
-def _names(record: AttemptRecord, *wanted: str) -> bool:
+def _names(record: AttemptRecord, *wanted: str) -> None:
     found = "\n".join(record.world_diff)
     missing = [one for one in wanted if one not in found]
     assert not missing, f"not noticed: {missing} in\n{found}"
-    return True
