@@ -88,6 +88,11 @@ class Exchange:
                 self._body_read.set()
                 return
 
+    async def end_request(self) -> None:
+        """Take the end of a request without a body, which is there already."""
+        await _next(self._h11, self._stream)
+        self._body_read.set()
+
     @asynccontextmanager
     async def cancelled_by_hangup(self) -> AsyncIterator[None]:
         """What runs inside is cancelled when the client goes away (noticed once its request has been read)."""
@@ -132,8 +137,7 @@ class Exchange:
         scope.cancel()
 
     async def _watch(self, scope: anyio.CancelScope) -> None:
-        if self.head.has_body:
-            await self._body_read.wait()
+        await self._body_read.wait()
         ahead = 0
         while ahead < MAX_AHEAD:
             try:
@@ -170,7 +174,7 @@ async def _serve_one(stream: anyio.abc.ByteStream, connection: h11.Connection, h
         return False
     exchange = Exchange(Head(method=event.method, target=event.target, headers=list(event.headers)), stream, connection)
     if not exchange.head.has_body:
-        await _next(connection, stream)  # the end of the message, which is there already
+        await exchange.end_request()
     await handle(exchange)
     if exchange.tunnelled or not exchange.answered:
         return False

@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import httpx
 from starlette.applications import Starlette
@@ -60,7 +61,10 @@ class _Meter:
 
 
 class ModelRelay:
-    """Serves one configured model. `key` is the provider's, or None where there is none or LiteLLM finds it."""
+    """Serves one configured model. `key` is the provider's, or None where there is none or LiteLLM finds it.
+
+    An async context manager: leaving it closes the connections to the model's server.
+    """
 
     def __init__(self, access: ModelAccess, *, key: str | None, folder: Path, retries: int) -> None:
         self._access = access
@@ -68,6 +72,14 @@ class ModelRelay:
         self._retries = retries
         self._calls = folder / CALLS_FILE
         self._client = httpx.AsyncClient(timeout=TIMEOUT, trust_env=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
 
     def app(self) -> Starlette:
         """The relay as an ASGI application, without the check of the token."""

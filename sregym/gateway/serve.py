@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import SocketListener
@@ -24,6 +25,9 @@ from sregym.gateway.single import single_error
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings
+
+if TYPE_CHECKING:
+    from sregym.gateway.model_relay import ModelRelay
 
 EVENTS_FILE = "gateway.jsonl"
 
@@ -78,7 +82,8 @@ async def serve(config: ServeConfig, settings: Settings) -> None:
         model = None
         if config.model and config.model_listen:
             sockets = _sockets(config.model_listen, before.model)
-            await stack.enter_async_context(served(_relay(config.model, config.folder, gate, settings), sockets))
+            relay = await stack.enter_async_context(_relay(config.model, config.folder, settings))
+            await stack.enter_async_context(served(Guarded(relay.app(), gate), sockets))
             model = _port(sockets)
         pending = config.ready.with_suffix(".new")
         pending.write_text(Ports(kube=kube, model=model).model_dump_json(), encoding="utf-8")
@@ -91,29 +96,33 @@ async def serving_kube(
     access: ClusterAccess, gate: TokenGate, identity: Identity, sockets: list[socket.socket], emit: Emit
 ) -> AsyncIterator[int | None]:
     """Serve the kube proxy on listening sockets. Yields the TCP port, if there is one."""
-    async with Upstream(access) as upstream:
+    async with AsyncExitStack() as stack:
+        for listening in sockets:
+            stack.callback(listening.close)
+        upstream = await stack.enter_async_context(Upstream(access))
+        listeners = [
+            await stack.enter_async_context(await SocketListener.from_socket(listening)) for listening in sockets
+        ]
         proxy = KubeProxy(upstream=upstream, gate=gate, identity=identity, emit=emit)
         port = _port(sockets)
         with single_error():
             async with anyio.create_task_group() as tasks:
-                for listening in sockets:
-                    listener = await SocketListener.from_socket(listening)
+                for listener in listeners:
                     tasks.start_soon(listener.serve, proxy.serve)
                 yield port
                 tasks.cancel_scope.cancel()
 
 
-def _relay(access: ModelAccess, folder: Path, gate: TokenGate, settings: Settings) -> Guarded:
-    from sregym.gateway.model_relay import ModelRelay  # takes a second to import, and only where a model is used
+def _relay(access: ModelAccess, folder: Path, settings: Settings) -> ModelRelay:
+    from sregym.gateway.model_relay import ModelRelay  # takes a second to import, and is seldom needed
 
     key = settings.models.agent_api_key
-    relay = ModelRelay(
+    return ModelRelay(
         access,
         key=key.get_secret_value() if key else None,
         folder=folder,
         retries=settings.models.max_retries,
     )
-    return Guarded(relay.app(), gate)
 
 
 def _sockets(listen: Listen, before: int | None) -> list[socket.socket]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,9 +130,11 @@ async def running_gateway(
     sockets = Sockets(folder=runtime / "s")
     sockets.folder.mkdir(parents=True, exist_ok=True)
     gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate)
-    listening = [unix_socket(sockets.api)] + ([tcp_socket(tcp.host, tcp.api)] if tcp else [])
     async with AsyncExitStack() as stack:
         stack.enter_context(single_error())
+        listening = [stack.enter_context(closing(unix_socket(sockets.api)))]
+        if tcp:
+            listening.append(stack.enter_context(closing(tcp_socket(tcp.host, tcp.api))))
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
         config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
         config.ready.unlink(missing_ok=True)
