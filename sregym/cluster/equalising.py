@@ -35,6 +35,8 @@ SYSTEM_READY_WITHIN_S = 180.0
 """How long kube-system may take to be well again: an image is there, but a crashed pod's back-off may have grown."""
 _FIRST = (NAMESPACE, CRD, SERVICEACCOUNT, CONFIGMAP, SECRET)
 _LAST_GROUPS = ("admissionregistration.k8s.io",)
+_EXTRA_RANK = {NAMESPACE: 2, CRD: 3}
+"""A definition goes after everything made by it, wherever that is: it does not go while an object holds it."""
 _WORKLOADS = (DEPLOYMENT, STATEFULSET, DAEMONSET)
 
 
@@ -81,7 +83,7 @@ async def _one(cluster: Cluster, base: Snapshot, ref: Ref, change: Change) -> No
 async def _release(cluster: Cluster, ref: Ref) -> None:
     """Takes finalizers off an object that should not be there: whoever would honour them may be gone."""
     present = await cluster.find(ref)
-    if dig(present, "metadata", "finalizers"):
+    if ref.kind != CRD and dig(present, "metadata", "finalizers"):
         try:
             await cluster.patch(ref, {"metadata": {"finalizers": None}})
         except NotFound:
@@ -103,8 +105,8 @@ def _in_order(found: Sequence[Difference]) -> list[Difference]:
         extra = difference.change is Change.EXTRA
         blocking = ref.kind.api_version.split("/")[0] in _LAST_GROUPS
         if extra:
-            return (0 if blocking else 4 if ref.kind == NAMESPACE else 1, 0, difference.what)
-        return (3 if blocking else 2, _rank(ref), difference.what)
+            return (0 if blocking else _EXTRA_RANK.get(ref.kind, 1), 0, difference.what)
+        return (5 if blocking else 4, _rank(ref), difference.what)
 
     return sorted(found, key=key)
 
