@@ -12,6 +12,7 @@ from typing import Any
 import openai
 
 from sregym.gateway.models import ModelAccess
+from sregym.settings import keep_litellm_offline
 
 LITELLM_ERRORS = (openai.OpenAIError, TimeoutError)
 """LiteLLM's exceptions are all derived from the OpenAI client's."""
@@ -62,6 +63,7 @@ async def stream(
 
 
 async def _call(access: ModelAccess, body: Mapping[str, Any], *, key: str | None, retries: int, stream: bool) -> Any:
+    keep_litellm_offline()
     import litellm
 
     asked = {name: value for name, value in body.items() if name in _FIELDS}
