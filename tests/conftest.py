@@ -11,10 +11,15 @@ import inspect
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import hypothesis
 import looptime
 import pytest
 
 from sregym.cluster.fake import FakeCluster
+
+# A busy machine is not a defect: no deadline for a single example.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.load_profile("here")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
