@@ -73,10 +73,13 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
         """
         if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
             raise PrerequisiteError(f"{name!r} is no class name", cure="use CamelCase, such as StaleHostAlias")
-        path = folder / (re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower() + ".py")
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        path = folder / f"{snake}.py"
         if path.exists():
             raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
-        path.write_text(Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name), "utf-8")
+        path.write_text(
+            Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=snake), "utf-8"
+        )
         console.print(f"wrote {path}; fill it in, then: python main.py verify ID")
         return 0
 
