@@ -55,6 +55,8 @@ class AgentSpec(BaseModel):
     needs_model: bool = False
     reads_payload: bool = False
     """Gets the repair and the right diagnosis on its standard input. Only for proving that problems are solvable."""
+    outside: bool = False
+    """Not in our container: it is invited to the gateway on loopback, and nothing is built or started."""
     leaderboard: bool = True
     """Whether its results may stand beside others'."""
     user: str = Field(default="1000:1000", pattern=r"^[1-9][0-9]*:[0-9]+$")
@@ -63,8 +65,11 @@ class AgentSpec(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if (self.image is None) == (self.dockerfile is None):
-            raise ValueError("give exactly one of `image` and `dockerfile`")
+        sources = [self.image is not None, self.dockerfile is not None, self.outside]
+        if sum(sources) != 1:
+            raise ValueError("give exactly one of `image`, `dockerfile` and `outside: true`")
+        if self.outside and (self.command or self.reads_payload):
+            raise ValueError("an agent outside our container has no command and gets no payload")
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name {self.name!r}: lower-case letters, digits, - and _ only")
         if self.reads_payload and self.leaderboard:

@@ -6,11 +6,12 @@ A world that cannot be put back costs a new cluster, not the run. What was finis
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from sregym.agents.outside import Greet, OutsideAgent, outside_world
 from sregym.agents.runtime import ReferencePayload, RunningAgent, agent_world
 from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
@@ -19,10 +20,11 @@ from sregym.catalogue import Entry
 from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
 from sregym.coordinator.lab import Lab, Site, open_lab
-from sregym.errors import DirtyClusterError
+from sregym.errors import AgentError, DirtyClusterError
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
+from sregym.gateway.server import TcpPorts
 from sregym.judge import Judge
 from sregym.results import (
     AgentFacts,
@@ -84,6 +86,8 @@ class Runner:
     folder: RunFolder
     listeners: Sequence[Callable[[Event], None]] = ()
     seed: int = 1
+    greet: Greet | None = None
+    """Hands an incident to an agent outside our container; needed where the plan has one."""
     _replaced: int = 0
 
     async def run(self, site: Site) -> None:
@@ -165,6 +169,8 @@ class Runner:
 
     def _agents(self, lab: Lab, spec: AgentSpec) -> MakesAgent:
         plan, state = self.plan, self.settings.paths.state
+        if spec.outside:
+            return self._outside(lab, spec)
 
         @asynccontextmanager
         async def make(
@@ -183,14 +189,36 @@ class Runner:
                 emit=emit,
                 reference_payload=payload_of(problem) if spec.reads_payload else None,
             ) as agent:
-                yield ContainerAgent(agent)
+                yield MeteredAgent(agent)
 
-        def start(
+        return make
+
+    def _outside(self, lab: Lab, spec: AgentSpec) -> MakesAgent:
+        if self.greet is None:
+            raise AgentError(f"agent {spec.name} is outside our container, and nobody is there to invite it")
+        greet, ports = self.greet, self.settings.ports
+
+        @asynccontextmanager
+        async def make(
             *, problem: Problem, desk: Desk, folder: Path, journal: Journal, emit: Emit
-        ) -> AbstractAsyncContextManager[AgentOnCall]:
-            return make(problem=problem, desk=desk, folder=folder, journal=journal, emit=emit)
+        ) -> AsyncIterator[AgentOnCall]:
+            async with outside_world(
+                spec=spec,
+                access=lab.access,
+                desk=desk,
+                attempt_dir=folder,
+                state_dir=self.settings.paths.state,
+                journal=journal,
+                ports=TcpPorts(host=ports.bind_host, api=ports.api, kube=ports.kube_proxy),
+                greet=greet,
+                kubectl=(lab.site.tools["kube"], "kubectl"),
+                model=self.plan.model,
+                reasoning_effort=self.plan.reasoning_effort,
+                emit=emit,
+            ) as agent:
+                yield MeteredAgent(agent)
 
-        return start
+        return make
 
 
 def equipped(problem: Problem, tools: Mapping[str, Path]) -> Problem:
@@ -217,10 +245,10 @@ def payload_of(problem: Problem) -> ReferencePayload:
     return ReferencePayload(diagnosis=problem.diagnoses().right[0], calls=calls)
 
 
-class ContainerAgent:
-    """A `RunningAgent` as the attempt sees it."""
+class MeteredAgent:
+    """An agent, in our container or outside, as the attempt sees it."""
 
-    def __init__(self, agent: RunningAgent) -> None:
+    def __init__(self, agent: RunningAgent | OutsideAgent) -> None:
         self._agent = agent
         self.start = agent.start
         self.wait_finished = agent.wait_finished
