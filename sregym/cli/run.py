@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 import anyio
 from cyclopts import Group, Parameter
 
+from sregym.agents.outside import Greet, OutsideAgent
 from sregym.agents.spec import AgentSpec, load_agent
 from sregym.api.app import Profile
 from sregym.catalogue import Entry
@@ -29,6 +31,7 @@ WHAT = Group("What to run", sort_key=1)
 HOW = Group("How", sort_key=2)
 WHERE = Group("Where", sort_key=3)
 
+EXTERNAL = "external"
 DEMO_SUITE = "demo"
 DEMO_AGENTS = ("playbook", "reference")
 DEMO_HEALTHY_S = 20.0
@@ -65,6 +68,10 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
                 group=WHAT, help="Who is on call: a built-in name or the path of an agent.yaml; may be repeated."
             ),
         ] = (),
+        use_external_harness: Annotated[
+            bool,
+            Parameter(group=WHAT, help="Invite an agent of your own that runs anywhere: same as --agent external."),
+        ] = False,
         model: Annotated[str | None, Parameter(group=HOW, help="Any LiteLLM model string, or local/NAME.")] = None,
         judge_model: Annotated[
             str | None, Parameter(group=HOW, help="Who grades diagnoses; `offline` needs no key.")
@@ -95,12 +102,12 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         `python main.py --agent playbook --suite demo`.
         """
         settings = Settings()
-        request = _request(
+        request = request_of(
             content(),
             settings,
             problem=problem,
             suite=suite,
-            agents=agent,
+            agents=(*agent, *((EXTERNAL,) if use_external_harness else ())),
             model=model,
             judge_model=judge_model,
             reasoning_effort=reasoning_effort,
@@ -126,7 +133,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
         Needs no key and no image registry. The first time everything that is missing is built, which takes a while.
         """
         settings = Settings()
-        request = _request(
+        request = request_of(
             content(),
             settings,
             suite=DEMO_SUITE,
@@ -139,7 +146,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
     return demo
 
 
-def _request(
+def request_of(
     content: Content,
     settings: Settings,
     *,
@@ -187,13 +194,22 @@ def _request(
     )
 
 
-async def carry_out(request: Request, content: Content, settings: Settings) -> int:
+def invite(agent: OutsideAgent) -> None:
+    """Tells the owner of an outside agent where everything is: as lines that a shell can read."""
+    invitation = agent.invitation
+    output.print(f"# {invitation.app_name} has an incident. Namespaces: {', '.join(invitation.namespaces)}.")
+    output.print(f"# POST {invitation.api_url}/submit, GET {invitation.api_url}/status and /get_app", soft_wrap=True)
+    for name, value in invitation.environment.items():
+        output.print(f"export {name}={shlex.quote(value)}", soft_wrap=True)
+
+
+async def carry_out(request: Request, content: Content, settings: Settings, *, greet: Greet = invite) -> int:
     """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C."""
     begun = anyio.current_time()
+    folder = _folder(request, settings)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
     site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
-    folder = _folder(request, settings)
     folder.write_lock(await _lock(request, folder, site))
     runner = Runner(
         plan=_plan(request, folder),
@@ -201,6 +217,7 @@ async def carry_out(request: Request, content: Content, settings: Settings) -> i
         folder=folder,
         listeners=[show_event],
         seed=request.seed,
+        greet=greet,
     )
     try:
         await runner.run(site)
