@@ -1,0 +1,65 @@
+"""What a user gets for input that cannot work: a clear message with its cure, the right exit code, nothing touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from apps.images import HOST_SIDE, STEPS, recipes_for
+from sregym.catalogue import Catalogue
+from sregym.cli.app import build
+from sregym.cli.entry import run
+from sregym.coordinator.lab import Content
+
+PROBLEM = "scale_pod_zero_hotel_reservation"
+
+
+def content() -> Content:
+    catalogue = Catalogue.discover("problems")
+    return Content(catalogue=catalogue, app_images=recipes_for, host_images=HOST_SIDE, steps=STEPS)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad input must be refused before anything is prepared."""
+
+    async def prepare(*_: object, **__: object) -> None:
+        pytest.fail("something was prepared although the input cannot work")
+
+    monkeypatch.setattr("sregym.cli.run.prepare", prepare)
+    for name in ("AGENT_MODEL_ID", "JUDGE_MODEL_ID", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        (["--problem", "scale_pod_zero_hotel", "--agent", "nop"], "did you mean scale_pod_zero_hotel_reservation"),
+        (["--problem", PROBLEM, "--agent", "nobody"], "there is no agent 'nobody'"),
+        (["--problem", PROBLEM, "--suite", "smoke", "--agent", "nop"], "exclude each other"),
+        (["--suite", "nothing", "--agent", "nop"], "there is no suite 'nothing'"),
+        (["--problem", PROBLEM], "no agent is given"),
+        (["--problem", PROBLEM, "--agent", "nop", "--profile", "medium"], "medium"),
+        (["--problem", PROBLEM, "--agent", "nop", "--n-attempts", "0"], "at least 1"),
+        (["--problem", PROBLEM, "--agent", "react"], "needs a model"),
+        (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "local/x"], "JUDGE_API_BASE"),
+        (["--problem", PROBLEM, "--agent", "nop", "--resume", "/nowhere"], "there is no run"),
+        (["--no-such-flag"], "no-such-flag"),
+        (["problems", "show", "nothing"], "there is no problem 'nothing'"),
+    ],
+)
+def test_it_is_refused_with_exit_code_2(tokens: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(build(content), tokens) == 2
+    text = capsys.readouterr()
+    assert said in " ".join((text.out + text.err).split())
+    assert "Traceback" not in text.err
+
+
+def test_an_agent_file_that_is_none_is_a_definition_error(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path_factory.mktemp("agent") / "agent.yaml"
+    path.write_text("name: Mine\n", encoding="utf-8")
+    assert run(build(content), ["--problem", PROBLEM, "--agent", str(path)]) == 3
+    assert "describes no agent" in capsys.readouterr().err
