@@ -76,9 +76,12 @@ async def _from_api_server(reader: Reader) -> list[str]:
 
 
 def container_command(place: Place, *, name: str, image: str) -> list[str]:
-    """`docker run` for the generator: spec and commands on stdin, records on stdout; it ends when stdin does."""
+    """`docker run` for the generator: spec and commands on stdin, records on stdout; it ends when stdin does.
+
+    Not `--rm`: the caller removes it, and two removals at once are an error of Docker's.
+    """
     limits = ["--memory=256m", "--pids-limit=512", "--read-only", "--ulimit=nofile=16384:16384"]
     rights = ["--cap-drop=ALL", "--cap-add=NET_ADMIN", "--security-opt=no-new-privileges"]
     route = 'ip route add "$1" via "$2" && exec load'
-    where = ["run", "--rm", "--interactive", f"--name={name}", f"--network={place.network}"]
+    where = ["run", "--interactive", f"--name={name}", f"--network={place.network}"]
     return ["docker", *where, *rights, *limits, "--entrypoint=sh", image, "-c", route, "sh", place.services, place.via]
