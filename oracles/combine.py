@@ -8,15 +8,15 @@ window without a restart. A look that failed is never the agent's failure: the v
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import anyio
 
-from oracles.motion import Motion, motion
-from oracles.requests import app_serves
+from oracles.motion import CRASHES, Motion, motion
+from oracles.requests import app_serves, shown_mix
 from oracles.workloads import PodsSteady, restart_counts
 from sregym.api import (
     AllOf,
@@ -53,8 +53,8 @@ class Settled(Oracle):
     within: float = 120.0
     patience: float = GRACE_S
     """How long a failing condition may persist with nothing in motion: longer where health comes back slowly."""
-    every_operation: tuple[str, ...] = ()
-    """Operations that users do in equal shares while the oracle looks, so that rare ones are seen too."""
+    mix: Mapping[str, float] | None = None
+    """What users do while the oracle looks, where their usual mix shows too little of rare operations."""
 
     async def glance(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
         seen = await self.condition.observe(ctx)
@@ -78,11 +78,11 @@ class Settled(Oracle):
 
     @asynccontextmanager
     async def _load(self, ctx: OracleContext) -> AsyncIterator[None]:
-        if not self.every_operation:
+        if self.mix is None:
             yield
             return
         base = ctx.traffic.base
-        await ctx.traffic.phase(LoadPhase(rate=base.rate, operations=dict.fromkeys(self.every_operation, 1.0)))
+        await ctx.traffic.phase(LoadPhase(rate=base.rate, operations=self.mix))
         try:
             yield
         finally:
@@ -103,7 +103,7 @@ def app_settled(
         proofs=proofs,
         exercises=exercises,
         hold=hold,
-        every_operation=tuple(one.name for one in topology.operations),
+        mix=shown_mix(topology),
     )
 
 
@@ -118,6 +118,10 @@ class _Pass:
     """Whether pods in a back-off have had their one restart."""
     begun: float = field(default_factory=anyio.current_time)
     holding_since: float | None = None
+    held_at: float = 0.0
+    """When the condition was last seen to hold."""
+    blind: bool = False
+    """Whether looks have failed since."""
     still_since: float | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -139,18 +143,21 @@ class _Pass:
         over = now - self.begun >= self.oracle.within
         if seen.holds:
             return await self._proven(now, seen, over=over)
+        if seen.state is State.UNKNOWN:
+            self.still_since, self.blind = None, True
+            return Verdict.of(seen) if over else None
         self.holding_since = None
         if seen.state is State.CANNOT:
             return self._failed(seen)
-        if seen.state is State.UNKNOWN:
-            self.still_since = None
-            return Verdict.of(seen) if over else None
         return await self._waiting(now, seen, over=over)
 
     async def _proven(self, now: float, seen: Observation, *, over: bool) -> Verdict | None:
         """The check holds: the proof window begins, goes on, or is over and the dear looks are made."""
         pods = await self.ctx.reader.list(Selection(kind=POD, namespace=self.ctx.namespace))
-        if self.holding_since is None:
+        # An unknown look breaks the window, unless this one looks back over the gap.
+        gap = self.blind and now - self.held_at > self.oracle.condition.span_s
+        self.held_at, self.blind = now, False
+        if self.holding_since is None or gap:
             self.holding_since, self.counts = now, restart_counts(pods)
         steady = await PodsSteady(self.counts).observe(self.ctx)
         if not steady.holds:
@@ -196,4 +203,5 @@ class _Pass:
         reader, namespace = self.ctx.reader, self.ctx.namespace
         deployments = await reader.list(Selection(kind=DEPLOYMENT, namespace=namespace))
         pods = await reader.list(Selection(kind=POD, namespace=namespace))
-        return motion(deployments, pods, datetime.now(UTC))
+        # What crashes again after its fresh start is not starting any more.
+        return motion(deployments, pods, datetime.now(UTC), crashes=1 if self.restarted else CRASHES)

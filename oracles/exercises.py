@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from oracles.wiring import running_pod
-from oracles.workloads import RolledOut
-from sregym.api import Exercise, LoadPhase, OracleContext, Selection
+from oracles.workloads import PodsReplaced, RolledOut
+from sregym.api import AllOf, Exercise, LoadPhase, OracleContext, Selection
 from sregym.cluster.objects import POD
 from sregym.errors import WaitTimeout
 
@@ -31,9 +31,12 @@ class RestartPods(Exercise):
     async def run(self, ctx: OracleContext) -> None:
         for name in self.services:
             selector = ctx.app.topology.service(name).selector
-            await ctx.editor.recycle_pods(Selection(kind=POD, namespace=ctx.namespace, labels=selector))
+            chosen = Selection(kind=POD, namespace=ctx.namespace, labels=selector)
+            former = frozenset(str(one["metadata"]["uid"]) for one in await ctx.reader.list(chosen))
+            await ctx.editor.recycle_pods(chosen)
             with suppress(WaitTimeout):
-                await ctx.until(RolledOut((name,)), within=COMES_BACK_S)
+                # The Deployment's status lags behind its pods: it says "ready" for a moment after they were deleted.
+                await ctx.until(AllOf(PodsReplaced(chosen, former), RolledOut((name,))), within=COMES_BACK_S)
 
 
 @dataclass(frozen=True)

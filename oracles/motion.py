@@ -33,11 +33,11 @@ class Motion:
     backing_off: Sequence[str]
 
 
-def motion(deployments: Iterable[Obj], pods: Iterable[Obj], now: datetime) -> Motion:
-    """What moves at the moment `now` (aware UTC)."""
+def motion(deployments: Iterable[Obj], pods: Iterable[Obj], now: datetime, *, crashes: int = CRASHES) -> Motion:
+    """What moves at the moment `now` (aware UTC). A container that has restarted `crashes` times does not."""
     listed = list(pods)
     moving = [f"{_name(one)}: not yet seen by its controller" for one in deployments if _unseen(one)]
-    moving += [f"{_name(one)}: {why}" for one in listed if (why := _moves(one, now))]
+    moving += [f"{_name(one)}: {why}" for one in listed if (why := _moves(one, now, crashes))]
     return Motion(moving=moving, backing_off=[_name(one) for one in listed if backs_off(one)])
 
 
@@ -50,14 +50,14 @@ def _unseen(deployment: Obj) -> bool:
     return bool(dig(deployment, "status", "observedGeneration", default=0) < deployment["metadata"]["generation"])
 
 
-def _moves(pod: Obj, now: datetime) -> str:
+def _moves(pod: Obj, now: datetime, crashes: int) -> str:
     """Why the pod is in motion; empty where it is not."""
     if leaving := dig(pod, "metadata", "deletionTimestamp"):
         return "ending" if now < _time(leaving) + timedelta(seconds=SCHEDULING_S) else ""
     age = (now - _time(pod["metadata"]["creationTimestamp"])).total_seconds()
     if dig(pod, "status", "phase") == "Pending":
         return _pending(pod, age)
-    starting = [_starts(status, now) for status in _statuses(pod)]
+    starting = [_starts(status, now, crashes) for status in _statuses(pod)]
     return "starting" if any(starting) and not backs_off(pod) else ""
 
 
@@ -67,8 +67,8 @@ def _pending(pod: Obj, age: float) -> str:
     return "being created" if age < CREATING_S and not backs_off(pod) else ""
 
 
-def _starts(status: Obj, now: datetime) -> bool:
-    if status.get("restartCount", 0) >= CRASHES:
+def _starts(status: Obj, now: datetime, crashes: int) -> bool:
+    if status.get("restartCount", 0) >= crashes:
         return False
     started = dig(status, "state", "running", "startedAt")
     if started is None:

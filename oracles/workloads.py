@@ -106,6 +106,27 @@ class PodsSteady(Check):
 
 
 @dataclass(frozen=True)
+class PodsReplaced(Check):
+    """None of the former pods is left."""
+
+    selection: Selection
+    former: frozenset[str]
+    """Their uids."""
+
+    @property
+    def title(self) -> str:
+        return f"pods replaced: {self.selection.labels}"
+
+    def watches(self, namespace: str) -> Sequence[Selection]:
+        return [self.selection]
+
+    async def look(self, at: Look) -> Observation:
+        there = [one["metadata"] for one in await at.reader.list(self.selection)]
+        left = [meta["name"] for meta in there if meta["uid"] in self.former]
+        return self.not_yet(f"still there: {', '.join(left)}") if left else self.holding()
+
+
+@dataclass(frozen=True)
 class EndpointsOwned(Check):
     """A Service has ready endpoints, and every one is a ready pod of that Deployment."""
 

@@ -46,7 +46,7 @@ class MemoryLimitTooLow(Problem):
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
     service: str
-    share: float = 0.35
+    share: float = 0.5
     """Limit as a share of the measured working set."""
 
     variants = {
@@ -129,8 +129,8 @@ class MemoryLimitTooLow(Problem):
         return [
             Repair(
                 name="a little more",
-                steps=(self._resources(self._mib(0.6)),),
-                why="still below what the process needs",
+                steps=(self._resources(self._mib(0.75)),),
+                why="it starts, and is killed or starved under load",
             ),
             Repair(
                 name="scale the store to zero", steps=(Scale(deployment(self.service), 0),), why="no kill, no store"
@@ -155,7 +155,7 @@ class MemoryLimitTooLow(Problem):
         )
 
     def _mib(self, share: float) -> str:
-        return f"{max(6, round(self.working_set_mib * share))}Mi"
+        return f"{max(4, round(self.working_set_mib * share))}Mi"
 
     def _resources(self, quantity: str | None) -> Patch:
         memory = {"memory": quantity}

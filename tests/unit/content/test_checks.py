@@ -123,7 +123,7 @@ async def test_late_or_few_requests_are_unknown(fake_cluster: FakeCluster) -> No
     at = oracles(fake_cluster, ScriptedTraffic(late=0.2))
     assert (await good.observe(at)).state is State.UNKNOWN
     assert (await bad.observe(at)).state is State.UNKNOWN
-    at = oracles(fake_cluster, ScriptedTraffic(per_operation=2))
+    at = oracles(fake_cluster, ScriptedTraffic(per_operation=1))
     assert (await good.observe(at)).state is State.UNKNOWN
     assert (await bad.observe(at)).state is State.UNKNOWN
 
