@@ -161,7 +161,7 @@ async def _by_pods(cluster: Cluster, found: dict[str, Capability]) -> None:
         await cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         account = Ref(SERVICEACCOUNT, "default", namespace)  # without it no pod is admitted
         await waits.poll(lambda: cluster.find(account), what=f"{account}", every=0.2, within=PODS_WITHIN_S)
-        await cluster.apply(await _manifests(cluster), namespace=namespace)
+        await cluster.apply(await manifests(cluster), namespace=namespace)
         server = await _running(cluster, Ref(POD, "server", namespace))
         found["default-storageclass"] = await _asked(lambda: _claim_is_bound(cluster, namespace))
         found["network-policy"] = await _asked(
@@ -239,7 +239,7 @@ def _takes_pods(node: Obj) -> bool:
     return ready and not tainted and not control_plane and not dig(node, "spec", "unschedulable", default=False)
 
 
-async def _manifests(cluster: Cluster) -> list[Obj]:
+async def manifests(cluster: Cluster) -> list[Obj]:
     """The probe's objects, of images that the nodes have: CoreDNS listens, the storage helper has a shell."""
     dns = await cluster.get(Ref(DEPLOYMENT, "coredns", "kube-system"))
     helper = await cluster.find(Ref(CONFIGMAP, "local-path-config", "local-path-storage"))
