@@ -11,13 +11,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import stamina
 from pydantic import BaseModel, ConfigDict
 
 from sregym import process
+from sregym.cluster import waits
 from sregym.cluster.providers import host as host_facts
 from sregym.cluster.providers.host import Host
-from sregym.errors import CommandError, PrerequisiteError
+from sregym.errors import CommandError, PrerequisiteError, WaitTimeout
 from sregym.progress import Progress, step
 
 RUNTIME_RECIPE = Path(__file__).parents[3] / "kind" / "runtime" / "runc-within-bounds.sh"
@@ -66,7 +66,7 @@ class DockerDaemon:
         """
         if shutil.which("docker") is None:
             return None
-        done = await process.run(["docker", "info", "--format", "{{json .}}"], check=False, within=20)
+        done = await process.run(["docker", "info", "--format", "{{json .}}"], check=False, within=60)
         said = done.stderr + done.stdout
         if "permission denied" in said:
             raise PrerequisiteError(
@@ -100,24 +100,30 @@ class DockerDaemon:
         if pid is None:
             return False
         process.terminate(pid)
-        async for attempt in stamina.retry_context(on=_StillRunning, timeout=30, attempts=None, wait_max=1.0):
-            with attempt:
-                if process.is_alive(pid, name="dockerd"):
-                    raise _StillRunning
+
+        async def gone() -> bool | None:
+            return None if process.is_alive(pid, name="dockerd") else True
+
+        await waits.poll(gone, what="dockerd has ended", every=0.2, within=READY_WITHIN_S)
         self._record.unlink(missing_ok=True)
         return True
 
     async def _start(self, host: Host) -> Docker:
         if not (host.system == "Linux" and host.is_root and host.is_debian):
             raise PrerequisiteError("no Docker daemon answers", cure="install Docker and start it, then try again")
+        was_installed = shutil.which("dockerd") is not None
         await install_programs(PACKAGES, self._progress)
-        if host_facts.has_systemd():
-            with step(self._progress, "start docker"):
+        if host.missing_capabilities and not was_installed:
+            # The package that we have just installed may have started one with plain runc, of no use here.
+            await process.run(["service", "docker", "stop"], check=False)
+        elif not was_installed and (started := await self.find()):
+            return started
+        with step(self._progress, "start Docker"):
+            if host_facts.has_systemd() and not host.missing_capabilities:
                 await process.run(["systemctl", "start", "docker"])
-        else:
-            with step(self._progress, "start dockerd"):
+            else:
                 self._start_detached(host)
-        return await self._ready()
+            return await self._ready()
 
     def _start_detached(self, host: Host) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -136,19 +142,12 @@ class DockerDaemon:
 
     async def _ready(self) -> Docker:
         try:
-            retries = stamina.retry_context(on=_NotReady, timeout=READY_WITHIN_S, attempts=None, wait_max=0.5)
-            async for attempt in retries:
-                with attempt:
-                    docker = await self.find()
-                    if docker is None:
-                        raise _NotReady
-                    return docker
-        except _NotReady:
-            pass
-        raise PrerequisiteError(
-            f"dockerd was started but does not answer after {READY_WITHIN_S:g} s\n{self._last_words()}",
-            cure=f"read {self._folder / 'dockerd.log'}",
-        )
+            return await waits.poll(self.find, what="Docker answers", every=0.2, within=READY_WITHIN_S)
+        except WaitTimeout as error:
+            raise PrerequisiteError(
+                f"Docker was started but does not answer after {READY_WITHIN_S:g} s\n{self._last_words()}",
+                cure=f"read {self._folder / 'dockerd.log'}, or `journalctl -u docker` where systemd runs it",
+            ) from error
 
     def _last_words(self) -> str:
         log = self._folder / "dockerd.log"
@@ -204,14 +203,17 @@ async def install_programs(programs: dict[str, str], progress: Progress) -> None
     if not (host.is_root and host.is_debian):
         missing = " ".join(packages)
         raise PrerequisiteError(f"missing: {missing}", cure=f"install the packages {missing}")
-    name = "install packages"
-    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    name = f"install {' '.join(packages)}"
+
+    def note(line: str) -> None:
+        progress.note(name, line)
+
     with step(progress, name):
         try:
-            for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-                await process.run(
-                    ["apt-get", "--quiet", *command], env=quiet, on_line=lambda line: progress.note(name, line)
-                )
+            # Sources of others that cannot be reached do not matter as long as what we need can be had.
+            await process.run(["apt-get", "--quiet", "update"], check=False, on_line=note)
+            install = ["apt-get", "--quiet", "install", "--yes", "--no-install-recommends", *packages]
+            await process.run(install, env={"DEBIAN_FRONTEND": "noninteractive"}, on_line=note)
         except CommandError as error:
             message = f"Debian packages cannot be installed: {error}"
             raise PrerequisiteError(message, cure="see what apt-get says above") from error
@@ -235,11 +237,3 @@ def _json(text: str) -> dict[str, str]:
         return dict(json.loads(text))
     except ValueError:
         return {}
-
-
-class _NotReady(Exception):
-    """The daemon does not answer yet."""
-
-
-class _StillRunning(Exception):
-    """The daemon has not ended yet."""
