@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sregym.cluster.providers.daemon import PACKAGES, DockerDaemon, install_programs
@@ -114,7 +115,7 @@ async def test_a_daemon_that_we_start_is_ours_to_stop(daemon: DockerDaemon, inst
     """Where capabilities are missing: one that the new package has started is stopped, and ours is started."""
     started = await daemon._start(LACKING)
     assert started.ours
-    assert installable.read_text() == "docker stop\n"
+    assert await anyio.Path(installable).read_text() == "docker stop\n"
     assert await daemon.stop()
     assert not await daemon.stop()
 
@@ -123,11 +124,11 @@ async def test_a_service_that_was_installed_before_is_left_alone(daemon: DockerD
     (installable.parent / "dockerd").symlink_to("/bin/sleep")
     started = await daemon._start(LACKING)
     assert started.ours
-    assert not installable.exists()
+    assert not await anyio.Path(installable).exists()
     assert await daemon.stop()
 
 
 async def test_a_daemon_that_the_new_package_started_is_taken(daemon: DockerDaemon, installable: Path) -> None:
     started = await daemon._start(a_host())
     assert not started.ours
-    assert not installable.exists()
+    assert not await anyio.Path(installable).exists()
