@@ -88,10 +88,11 @@ async def prepare(
         state=settings.paths.state,
         progress=progress,
         recipes=recipes,
+        beside=[*content.host_images, *agent_recipes()],
         extra_steps=content.steps,
     )
     handle = await provider.up(spec)
-    images = await provider.images([*recipes, *content.host_images, *agent_recipes()])
+    images = await provider.images([*provider.recipes, *provider.beside])
     tools = {name: await provider.tool(name) for name in ("helm", "kube")}
     return Site(provider=provider, spec=spec, handle=handle, images=images, tools=tools)
 

@@ -20,7 +20,7 @@ from sregym.cluster.providers import readiness
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterStatus, Origin
 from sregym.cluster.providers.daemon import DockerDaemon, install_programs
 from sregym.cluster.providers.host import GIB, Host
-from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, load_images
+from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, image_step, load_images
 from sregym.cluster.providers.node_image import NODE, STORE_IN_NODE, NodeImage, debian_step, node_steps
 from sregym.cluster.providers.node_source import (
     ImageSource,
@@ -60,6 +60,8 @@ class KindProvider:
     source: ImageSource = ImageSource.AUTO
     recipes: Sequence[ImageRecipe] = ()
     """Images that clusters are to have beside the system's: those of the apps."""
+    beside: Sequence[ImageRecipe] = ()
+    """Images of containers beside the cluster: built along with the node image, while that waits for compilers."""
     extra_steps: Sequence[Step] = ()
     """Steps that recipes need beside ours."""
     pins: Pins = field(default_factory=pin_file.read)
@@ -145,7 +147,8 @@ class KindProvider:
             return NodeImage(ref=published, id=await _image_id(published))
         self.progress.note("node image", f"built from source: {decision.why}")
         await install_programs(BUILD_PROGRAMS, self.progress)
-        results = await self.builder.build(self.steps(host), wanted=[NODE])
+        along = ["go.kind", "go.helm", *(recipe.step_name for recipe in self.beside)]
+        results = await self.builder.build(self.steps(host), wanted=[NODE, *along])
         return NodeImage.read(results[NODE])
 
     async def tool(self, name: str) -> Path:
@@ -155,7 +158,8 @@ class KindProvider:
 
     def steps(self, host: Host) -> list[Step]:
         """Every build step that there is for this host."""
-        return [*node_steps(self.pins, architecture=host.architecture, extra=self.recipes), *self.extra_steps]
+        steps = node_steps(self.pins, architecture=host.architecture, extra=self.recipes)
+        return [*steps, *(image_step(recipe) for recipe in self.beside), *self.extra_steps]
 
     def _base_steps(self, host: Host) -> list[Step]:
         return [debian_step(self.pins, architecture=host.architecture), *tool_steps(self.pins), *self.extra_steps]
