@@ -37,6 +37,8 @@ STOP_WITHIN_S = 3
 COPY_WITHIN_S = 60.0
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+INIT_FAILED = "[FATAL tini"
+"""How Docker's init begins to say that it cannot run a command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +75,20 @@ class AgentContainer:
         return str((await self._state()).get("Error") or "unknown")
 
     async def wait(self) -> AgentExit:
-        """Wait for its end. Raises AgentError where Docker cannot say."""
+        """Wait for its end. Raises AgentError where Docker cannot say, or where its command was never run."""
         try:
             await process.run(["docker", "wait", self.name])
         except CommandError as error:
             raise AgentError(f"Docker lost sight of agent {self.spec.name}: {error}") from error
-        return _exit_of(await self._state())
+        ended = _exit_of(await self._state())
+        if ended.code in (NOT_FOUND, NOT_EXECUTABLE) and (why := await self._never_ran()):
+            raise AgentError(f"agent {self.spec.name} cannot be started: {why}")
+        return ended
+
+    async def _never_ran(self) -> str:
+        """What the container's init said about a command that it could not run; empty where it ran."""
+        said = await process.run(["docker", "logs", "--tail", "5", self.name], check=False)
+        return next((line for line in said.stderr.splitlines() if line.startswith(INIT_FAILED)), "")
 
     async def stop(self) -> None:
         """End it now; one that has ended is left as it is."""
