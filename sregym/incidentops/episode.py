@@ -6,7 +6,8 @@ worth. Same instance and same calls give the same bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sregym.incidentops import rootcause, scoring
@@ -107,7 +108,7 @@ class Episode:
             if self.ledger.steps >= self.instance.max_steps:
                 parts["out_of_steps"] = scoring.OUT_OF_STEPS
                 self.score = self._grade(root_cause=0.0)
-        reward = round(sum(parts.values()), 6)
+        reward = round(math.fsum(parts.values()), 6)
         self.reward_sum = round(self.reward_sum + reward, 6)
         return StepResult(
             tool=str(tool_name)[:64],
@@ -222,17 +223,32 @@ class Episode:
         if self.score.resolution < 1.0:
             parts["not_resolved"] = round(scoring.NOT_RESOLVED * (1.0 - self.score.resolution), 6)
 
+    def graded_now(self, root_cause: float) -> Score:
+        """The score of closing now with a root cause that is right to this degree; nothing is closed."""
+        ledger = replace(self.ledger, steps=self.ledger.steps + 1, resolved=True)
+        return scoring.grade(
+            ledger=ledger,
+            end=self.end(),
+            root_cause=root_cause,
+            par=self.instance.par_steps,
+            limit=self.instance.max_steps,
+        )
+
     def end(self) -> End:
         """The world as it would be judged now."""
+        gone = tuple(self._passed(cause) for cause in self.instance.causes)
+        return End(
+            gone=gone,
+            nothing_to_repair=all(cause.when is None for cause in self.instance.causes),
+            healthy_now=self.world.all_healthy(),
+            healthy_later=all(gone) and self._healthy_later(),
+        )
+
+    def _healthy_later(self) -> bool:
         ahead = self.world.fork()
         for _ in range(LOOK_AHEAD):
             ahead.tick()
-        return End(
-            gone=tuple(self._passed(cause) for cause in self.instance.causes),
-            nothing_to_repair=all(cause.when is None for cause in self.instance.causes),
-            healthy_now=self.world.all_healthy(),
-            healthy_later=ahead.all_healthy(),
-        )
+        return ahead.all_healthy()
 
     def _grade(self, *, root_cause: float) -> Score:
         return scoring.grade(

@@ -31,7 +31,10 @@ class Scripted:
         if isinstance(call, str):
             return {"content": call}
         function = {"name": call["tool"], "arguments": json.dumps(call["arguments"])}
-        return {"content": None, "tool_calls": [{"id": f"c{len(self.asked)}", "type": "function", "function": function}]}
+        return {
+            "content": None,
+            "tool_calls": [{"id": f"c{len(self.asked)}", "type": "function", "function": function}],
+        }
 
 
 class InProcess:
