@@ -1,9 +1,9 @@
 """`Settled`: the oracle that most problems use. Passive checks, exercises, passive checks again.
 
 It waits as long as something is in motion, and fails early when a check says that it cannot hold any more, or when
-nothing has been in motion for a grace time and a check still fails. Pods that wait in a back-off when the agent is
-gone are restarted once, so that a right repair does not fail on the kubelet's patience. Success must hold for a proof
-window without a restart. A look that failed is never the agent's failure: the verdict is then UNSCORED.
+nothing has been in motion for a grace time and a check still fails. Pods that crash when the agent is gone are
+restarted once, so that a right repair does not fail on the kubelet's patience. Success must hold for a proof window
+without a restart. A look that failed is never the agent's failure: the verdict is then UNSCORED.
 """
 
 from __future__ import annotations
@@ -176,12 +176,12 @@ class _Pass:
     async def _waiting(self, now: float, seen: Observation, *, over: bool) -> Verdict | None:
         """The check fails: is there reason to go on waiting?"""
         under_way = await self._motion()
-        if under_way.backing_off and not self.restarted:
+        if under_way.crashing and not self.restarted:
             self.restarted = True
-            for name in under_way.backing_off:
+            for name in under_way.crashing:
                 chosen = Selection(kind=POD, namespace=self.ctx.namespace, name=name)
                 await self.ctx.editor.recycle_pods(chosen)
-            self.ctx.emit("oracle.restarted", pods=list(under_way.backing_off))
+            self.ctx.emit("oracle.restarted", pods=list(under_way.crashing))
             self.still_since = None
         elif under_way.moving:
             self.still_since = None

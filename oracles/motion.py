@@ -27,10 +27,10 @@ _BACK_OFF = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull")
 
 @dataclass(frozen=True, kw_only=True)
 class Motion:
-    """Names what moves (with the reason) and which pods wait in a back-off."""
+    """Names what moves (with the reason) and which pods crash: they wait in a back-off, or soon will again."""
 
     moving: Sequence[str]
-    backing_off: Sequence[str]
+    crashing: Sequence[str]
 
 
 def motion(deployments: Iterable[Obj], pods: Iterable[Obj], now: datetime, *, crashes: int = CRASHES) -> Motion:
@@ -38,12 +38,19 @@ def motion(deployments: Iterable[Obj], pods: Iterable[Obj], now: datetime, *, cr
     listed = list(pods)
     moving = [f"{_name(one)}: not yet seen by its controller" for one in deployments if _unseen(one)]
     moving += [f"{_name(one)}: {why}" for one in listed if (why := _moves(one, now, crashes))]
-    return Motion(moving=moving, backing_off=[_name(one) for one in listed if backs_off(one)])
+    return Motion(moving=moving, crashing=[_name(one) for one in listed if _crashes(one, now)])
 
 
 def backs_off(pod: Obj) -> bool:
     """Whether a container waits before the kubelet tries it again."""
     return any(dig(status, "state", "waiting", "reason") in _BACK_OFF for status in _statuses(pod))
+
+
+def _crashes(pod: Obj, now: datetime) -> bool:
+    if dig(pod, "metadata", "deletionTimestamp"):
+        return False
+    again = any(status.get("restartCount", 0) > 0 and _young(status, now) for status in _statuses(pod))
+    return again or backs_off(pod)
 
 
 def _unseen(deployment: Obj) -> bool:
@@ -68,8 +75,11 @@ def _pending(pod: Obj, age: float) -> str:
 
 
 def _starts(status: Obj, now: datetime, crashes: int) -> bool:
-    if status.get("restartCount", 0) >= crashes:
-        return False
+    return status.get("restartCount", 0) < crashes and _young(status, now)
+
+
+def _young(status: Obj, now: datetime) -> bool:
+    """Whether a container was started a moment ago, or has ended and will be."""
     started = dig(status, "state", "running", "startedAt")
     if started is None:
         return dig(status, "state", "terminated") is not None

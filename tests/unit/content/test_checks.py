@@ -189,11 +189,13 @@ CRASHING = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
 @pytest.mark.parametrize(
-    ("one", "moves", "backs_off"),
+    ("one", "moves", "crashes"),
     [
         (pod(state=running(60)), False, False),
         (pod(state=running(3)), True, False),
-        (pod(state=running(3), restartCount=2), False, False),
+        (pod(state=running(3), restartCount=2), False, True),
+        (pod(state=running(60), restartCount=2), False, False),
+        (pod(state=running(3), restartCount=1), True, True),
         (pod(state=CRASHING, restartCount=4), False, True),
         (pod(phase="Pending", node="", age=2), True, False),
         (pod(phase="Pending", node="", age=30), False, False),
@@ -202,10 +204,10 @@ CRASHING = {"waiting": {"reason": "CrashLoopBackOff"}}
         (pod(phase="Pending", age=20, state={"waiting": {"reason": "ImagePullBackOff"}}), False, True),
     ],
 )
-def test_what_moves_and_what_is_stuck(one: Obj, moves: bool, backs_off: bool) -> None:
+def test_what_moves_and_what_is_stuck(one: Obj, moves: bool, crashes: bool) -> None:
     seen = motion([], [one], NOW)
     assert bool(seen.moving) is moves
-    assert bool(seen.backing_off) is backs_off
+    assert bool(seen.crashing) is crashes
 
 
 def test_counters_without_labels_are_read() -> None:
