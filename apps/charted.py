@@ -19,16 +19,16 @@ from typing import Any
 import anyio
 import yaml
 
-from apps.health import EndpointsReady, WorkloadsUp
+from apps.health import EndpointsReady, WorkloadsUp, is_ready
 from apps.history import give_history
 from apps.volumes import bind_claims
 from sregym import process
-from sregym.api import AllOf, App, Check, DefinitionError, Obj, Selection, ServiceSpec, Topology, dig
+from sregym.api import AllOf, App, Check, DefinitionError, Obj, Selection, ServiceSpec, Topology
 from sregym.api.app import NOTHING_SHIPPED, Profile, Shipped
 from sregym.cluster import waits
 from sregym.cluster.contract import Cluster
 from sregym.cluster.namespaces import remove_namespaces
-from sregym.cluster.objects import DEPLOYMENT
+from sregym.cluster.objects import POD, matches
 from sregym.cluster.tasks import first_error
 from sregym.events import Emit, silent
 
@@ -103,10 +103,13 @@ class ChartedApp(App):
                     group.start_soon(one, obj)
 
     async def _until_up(self, cluster: Cluster, names: set[str]) -> None:
+        specs = [spec for spec in self.topology.services if spec.name in names]
+
         async def up() -> bool | None:
-            found = await cluster.list(Selection(kind=DEPLOYMENT, namespace=self.namespace))
-            ready = {obj["metadata"]["name"] for obj in found if dig(obj, "status", "availableReplicas", default=0)}
-            return True if names <= ready else None
+            # Pods, not Deployments: those learn of it from their controllers, later.
+            pods = await cluster.list(Selection(kind=POD, namespace=self.namespace))
+            ready = [pod for pod in pods if is_ready(pod)]
+            return True if all(any(matches(spec.labels, pod) for pod in ready) for spec in specs) else None
 
         await waits.poll(up, what=f"datastores of {self.name} up", every=0.2, within=FIRST_WAVE_WITHIN_S)
 

@@ -78,3 +78,10 @@ def _ready(endpoint_slice: Obj) -> Iterator[Mapping[str, Any]]:
     for endpoint in endpoint_slice.get("endpoints") or []:
         if dig(endpoint, "conditions", "ready", default=True):
             yield endpoint
+
+
+def is_ready(pod: Obj) -> bool:
+    """Whether a pod is ready and not on its way out."""
+    conditions = dig(pod, "status", "conditions", default=[])
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and not dig(pod, "metadata", "deletionTimestamp")

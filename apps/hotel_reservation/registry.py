@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from apps.health import is_ready
 from sregym.api import Check, Look, Observation, Selection, ServiceSpec, dig
 from sregym.cluster.contract import Reader, Shell
-from sregym.cluster.objects import POD
+from sregym.cluster.objects import POD, matches
 from sregym.errors import Unavailable
 
 REGISTRY = "consul"
@@ -46,16 +47,11 @@ async def registrations(
 
 
 async def _ready_addresses(reader: Reader, namespace: str, services: Sequence[ServiceSpec]) -> dict[str, set[str]]:
-    pods = await reader.list(Selection(kind=POD, namespace=namespace))
-    found: dict[str, set[str]] = {spec.name: set() for spec in services}
-    for spec in services:
-        for pod in pods:
-            labels = dig(pod, "metadata", "labels", default={})
-            conditions = dig(pod, "status", "conditions", default=[])
-            ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-            if ready and all(labels.get(key) == value for key, value in spec.labels.items()):
-                found[spec.name].add(dig(pod, "status", "podIP", default=""))
-    return found
+    pods = [pod for pod in await reader.list(Selection(kind=POD, namespace=namespace)) if is_ready(pod)]
+    return {
+        spec.name: {dig(pod, "status", "podIP", default="") for pod in pods if matches(spec.labels, pod)}
+        for spec in services
+    }
 
 
 @dataclass(frozen=True)
