@@ -116,19 +116,33 @@ async def test_exec_and_port_forward_by_either_protocol(site: GatewaySite, tmp_p
 async def test_rights_end_where_they_should(site: GatewaySite) -> None:
     async with agent_kubectl(site.access, kubectl=site.kubectl, namespace=site.namespace) as run:
         for allowed in (
-            ("delete", "pods"), ("create", "deployments"), ("get", "secrets"), ("create", "pods/exec"),
-            ("patch", "nodes"), ("update", "configmaps", "-n", "kube-system"), ("list", "pods", "-A"),
-            ("create", "persistentvolumes"), ("delete", "validatingwebhookconfigurations"),
-        ):  # fmt: skip
+            ("delete", "pods"),
+            ("create", "deployments"),
+            ("get", "secrets"),
+            ("create", "pods", "--subresource=exec"),
+            ("patch", "nodes"),
+            ("update", "configmaps", "-n", "kube-system"),
+            ("list", "pods", "-A"),
+            ("create", "persistentvolumes"),
+            ("delete", "validatingwebhookconfigurations"),
+        ):
             done = await run(KubectlCall(argv=("auth", "can-i", *allowed)))
             assert done.stdout.strip() == "yes", allowed
         for refused in (
-            ("get", "secrets", "-n", "kube-system"), ("list", "secrets", "-A"), ("delete", "nodes", "-A"),
-            ("create", "pods/exec", "-n", "kube-system"), ("get", "nodes/proxy", "-A"), ("impersonate", "users", "-A"),
-            ("escalate", "clusterroles", "-A"), ("bind", "clusterroles", "-A"), ("create", "pods", "-n", "kube-system"),
-            ("delete", "namespaces", "-n", "kube-system"), ("create", "tokenreviews", "-A"),
-            ("create", "serviceaccounts/token", "-n", "kube-system"), ("patch", "daemonsets", "-n", "kube-system"),
-        ):  # fmt: skip
+            ("get", "secrets", "-n", "kube-system"),
+            ("list", "secrets", "-A"),
+            ("delete", "nodes", "-A"),
+            ("create", "pods", "--subresource=exec", "-n", "kube-system"),
+            ("get", "nodes", "--subresource=proxy", "-A"),
+            ("impersonate", "users", "-A"),
+            ("escalate", "clusterroles", "-A"),
+            ("bind", "clusterroles", "-A"),
+            ("create", "pods", "-n", "kube-system"),
+            ("delete", "namespaces", "-n", "kube-system"),
+            ("create", "tokenreviews", "-A"),
+            ("create", "serviceaccounts", "--subresource=token", "-n", "kube-system"),
+            ("patch", "daemonsets", "-n", "kube-system"),
+        ):
             done = await run(KubectlCall(argv=("auth", "can-i", *refused)))
             assert done.stdout.strip() == "no", refused
         raised = {

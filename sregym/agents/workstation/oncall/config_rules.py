@@ -17,6 +17,7 @@ REFUSED = re.compile(
     r"(?i)authentication failed|authenticationfailed|auth(entication)? error|not authorized|unauthorized|access denied"
     r"|login (was )?refused|could not find user|user .{0,40}(not found|does not exist)|password authentication"
 )
+ACCOUNT = re.compile(r"""user['"]?\s*:\s*['"](\w+)['"]""")
 SCRIPTS = "/docker-entrypoint-initdb.d"
 MAKES_ACCOUNT = re.compile(r"(?i)createuser|create user|create role")
 TAKES_AWAY = re.compile(r"(?i)dropuser|drop user|revoke|dropdatabase|\.remove\(|deletemany")
@@ -45,9 +46,10 @@ def login_refused(world: World) -> Iterator[Finding]:
             scripts = _account_scripts(world, store)
             yield Finding(
                 SURE if scripts else LIKELY,
-                f"{called(workload)} is refused when it logs in to its database: the account that it uses is missing in"
-                f" {called(store)} (its user was dropped, or its password or rights changed). Log: {refused[-1][:300]}."
-                f" So {name_of(workload)} crashes and restarts, and requests fail.",
+                f"the database account that {name_of(workload)} uses is missing in {called(store)}: its user was"
+                f" dropped, or its password or rights were changed. {_accounts(world, store)}",
+                f"logins are refused ({refused[-1][:300]}), {name_of(workload)} crashes and restarts, and requests"
+                " fail.",
                 partial(_remake_accounts, store, workload, scripts),
             )
 
@@ -57,19 +59,18 @@ def _odd_ones(world: World, file: str, members: list[tuple[Obj, Obj]]) -> Iterat
     for key in keys:
         values = Counter(json.dumps(value[key]) for _, value in members if value.get(key) not in (None, ""))
         usual, count = values.most_common(1)[0] if values else ("", 0)
-        if count < 2 or count < len(members) * 0.7:
+        if count < 2 or count * 3 < len(members) * 2:
             continue
         for configmap, value in members:
             if json.dumps(value.get(key)) == usual:
                 continue
             state = "lacks the key" if key not in value else f"has {json.dumps(value[key])} for the key"
             users = [w for w in world.workloads if name_of(configmap) in _configmaps_of(w)]
-            named = ", ".join(map(called, users)) or "its user"
+            named = ", ".join(map(name_of, users)) or "its user"
             yield Finding(
                 SURE if not value.get(key) else LIKELY,
-                f"ConfigMap {name_of(configmap)} ({file}) {state} {key}, which is missing or wrong there: its siblings"
-                f" all have {usual}. {named} cannot find what {key} names, so it fails to start or crashes, and"
-                " requests fail.",
+                f"ConfigMap {name_of(configmap)} ({file}) {state} {key}: other ConfigMaps have {usual}.",
+                f"{named} cannot find what {key} names, fails to start or crashes, and requests fail.",
                 partial(_rewrite, configmap, file, {**value, key: json.loads(usual)}, users),
             )
 
@@ -99,6 +100,13 @@ def _account_scripts(world: World, store: Obj) -> list[str]:
                 if MAKES_ACCOUNT.search(text) and not TAKES_AWAY.search(text):
                     found.append(file)
     return found
+
+
+def _accounts(world: World, store: Obj) -> str:
+    """Names of the accounts that the store's scripts make."""
+    texts = [text for c in world.configmaps if name_of(c) in _configmaps_of(store) for text in texts_of(c.get("data"))]
+    names = sorted({name for text in texts for name in ACCOUNT.findall(text)})
+    return f"Its scripts make the account(s) {', '.join(names)}." if names else ""
 
 
 def _stores_of(world: World, workload: Obj) -> Iterator[Obj]:

@@ -16,11 +16,16 @@ VAGUE = 20
 
 @dataclass(frozen=True)
 class Finding:
-    """`weight` orders findings: causes before consequences."""
+    """`weight` orders findings: causes before consequences. `cause` says what is wrong, `effect` what follows."""
 
     weight: int
-    text: str
+    cause: str
+    effect: str
     repair: Callable[[], object]
+
+    @property
+    def text(self) -> str:
+        return f"Root cause: {self.cause} As a result, {self.effect}"
 
 
 def patch_template(workload: Obj, spec: Obj) -> Callable[[], object]:

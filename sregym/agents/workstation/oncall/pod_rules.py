@@ -20,8 +20,8 @@ def scaled_to_zero(world: World) -> Iterator[Finding]:
         if workload["kind"] != "DaemonSet" and dig(workload, "spec", "replicas", default=1) == 0:
             yield Finding(
                 SURE,
-                f"{called(workload)} is scaled to 0 replicas, so no pod of it runs and whatever calls"
-                f" {name_of(workload)} fails.",
+                f"{called(workload)} is scaled to 0 replicas.",
+                "no pod of it runs, and what calls it fails.",
                 partial(_scale, workload, 1),
             )
 
@@ -44,14 +44,15 @@ def unschedulable(world: World) -> Iterator[Finding]:
         if nowhere:
             yield Finding(
                 SURE,
-                f"{called(workload)} has the nodeSelector {nowhere}, a label that no node carries, so the scheduler can"
-                f" place none of its pods: they stay Pending ({why}) and {name_of(workload)} does not serve.",
+                f"{called(workload)} has the nodeSelector {nowhere}, a label that no node carries.",
+                f"the scheduler can place none of its pods: they stay Pending ({why}), and requests fail.",
                 patch_template(workload, {"nodeSelector": dict.fromkeys(nowhere)}),
             )
         else:
             yield Finding(
                 LIKELY,
-                f"Pods of {called(workload)} cannot be scheduled and stay Pending: {why}",
+                f"{called(workload)} asks for what no node has: {why}",
+                "its pods stay Pending and requests fail.",
                 patch_template(workload, {"affinity": None}),
             )
 
@@ -66,9 +67,9 @@ def killed_for_memory(world: World) -> Iterator[Finding]:
             roomy = _memory_of_siblings(world, workload, container)
             yield Finding(
                 SURE,
-                f"{called(workload)}: the memory limit {limit} of container {container['name']} is too low for what it"
-                f" needs; it is OOMKilled again and again (CrashLoopBackOff), so {name_of(workload)} is not available"
-                " and its callers fail.",
+                f"{called(workload)} has a memory limit of {limit} (container {container['name']}), too low for what it"
+                " needs.",
+                "it is OOMKilled again and again (CrashLoopBackOff) and is not available; its callers fail.",
                 patch_container(workload, container["name"], {"resources": roomy}),
             )
 
@@ -96,8 +97,9 @@ def no_image(world: World) -> Iterator[Finding]:
                 if reason in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError"):
                     yield Finding(
                         LIKELY,
-                        f"{called(workload)}: container {name} cannot be started, {reason}:"
+                        f"{called(workload)} has a container, {name}, that cannot be made: {reason}:"
                         f" {waiting.get('message', '')}",
+                        "it does not run, and requests that need it fail.",
                         partial(undo, workload),
                     )
 
@@ -112,7 +114,9 @@ def crashing(world: World) -> Iterator[Finding]:
             last = [line for line in world.logs_of(pod).splitlines() if line.strip()][-1:] or ["nothing"]
             yield Finding(
                 VAGUE,
-                f"{called(workload)}: container {name} crashes and restarts in a loop; its last words: {last[0][:300]}",
+                f"{called(workload)} has a container, {name}, that ends again and again; its last words:"
+                f" {last[0][:300]}",
+                "it restarts in a loop, and requests that need it fail.",
                 partial(restart, workload),
             )
 
@@ -161,8 +165,8 @@ def _judge_probe(world: World, workload: Obj, container: Obj, probe: str, messag
         right = {"httpGet": None, "exec": None, "grpc": None, "tcpSocket": {"port": ports[0]}}
     return Finding(
         SURE if wrong_port else LIKELY,
-        f"The {probe} of {called(workload)} (container {container['name']}) asks {what}; it fails ({message[:200]}), so"
-        f" its pods are never ready, the Service has no endpoints and requests to {name_of(workload)} fail.",
+        f"{called(workload)} has a wrong {probe} (container {container['name']}): it asks {what}.",
+        f"the probe fails ({message[:200]}), its pods are never ready, its Service has no endpoints and requests fail.",
         patch_container(workload, container["name"], {probe: right}),
     )
 

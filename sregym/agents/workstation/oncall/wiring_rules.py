@@ -8,7 +8,7 @@ from functools import partial
 
 from .findings import LIKELY, SURE, Finding, create
 from .kube import Obj, dig, name_of, patch
-from .world import World, called, containers_of, numbers_of, ports_of, selector_of, selects, texts_of
+from .world import World, containers_of, numbers_of, ports_of, selector_of, selects, texts_of
 
 ADDRESS = re.compile(r"(?<![\w.:/@-])([a-z][a-z0-9-]*[a-z0-9]):([0-9]{2,5})(?![\w.])")
 
@@ -28,8 +28,8 @@ def service_ports(world: World) -> Iterator[Finding]:
             yield Finding(
                 SURE,
                 f"Service {name_of(service)} forwards port {port['port']} to targetPort {target}, but no container of"
-                f" its pods listens there: they listen on {sorted(numbers_of(pods[0]))}. Connections to"
-                f" {name_of(service)} are refused, so its callers and users see errors.",
+                f" its pods listens there: they listen on {sorted(numbers_of(pods[0]))}.",
+                f"connections to {name_of(service)} are refused, and its callers and users see errors.",
                 partial(_set_target, service, index, right),
             )
 
@@ -46,8 +46,8 @@ def service_selectors(world: World) -> Iterator[Finding]:
         wanted = selector_of(workload)
         yield Finding(
             SURE,
-            f"Service {name_of(service)} selects {selector}, which no pod carries; the pods of {called(workload)} carry"
-            f" {wanted}. The Service has no endpoints and its callers cannot connect.",
+            f"Service {name_of(service)} selects {selector}, which no pod carries; its pods carry {wanted}.",
+            f"{name_of(service)} has no endpoints and its callers cannot connect.",
             partial(_set_selector, service, wanted),
         )
 
@@ -79,8 +79,8 @@ def _no_service(workload: Obj, ports: list[int], why: str, weight: int = SURE) -
     name = name_of(workload)
     return Finding(
         weight,
-        f"There is no Service {name} (deleted or never made), although {why} and the pods of {called(workload)} are"
-        f" there. The name {name} does not resolve, so its callers cannot connect and fail.",
+        f"The Service {name} is missing: it was deleted (or never made), although {why}; its pods run.",
+        f"the name {name} does not resolve, and its callers cannot connect and fail.",
         lambda: create(_service_for(workload, ports)),
     )
 
