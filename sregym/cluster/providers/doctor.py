@@ -13,7 +13,7 @@ from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers.base import DEFAULT_WORKERS
 from sregym.cluster.providers.daemon import INOTIFY_INSTANCES, INOTIFY_WATCHES, Docker, DockerDaemon, check_suitable
 from sregym.cluster.providers.host import GIB, Host, free_space, look
-from sregym.cluster.providers.kind import MEMORY_BASE, MEMORY_PER_NODE, port_is_free
+from sregym.cluster.providers.kind_rules import MEMORY_BASE, MEMORY_PER_NODE, port_is_free
 from sregym.cluster.providers.node_source import registry_answers
 from sregym.errors import PrerequisiteError
 from sregym.progress import Silent

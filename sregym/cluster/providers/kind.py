@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anyio
 import yaml
@@ -21,7 +18,15 @@ from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterSta
 from sregym.cluster.providers.daemon import DockerDaemon, install_programs
 from sregym.cluster.providers.host import GIB, Host
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, image_step, load_images
-from sregym.cluster.providers.node_image import NODE, STORE_IN_NODE, NodeImage, debian_step, node_steps
+from sregym.cluster.providers.kind_rules import (
+    check_memory,
+    check_port,
+    check_shape,
+    check_spec,
+    cluster_config,
+    explained,
+)
+from sregym.cluster.providers.node_image import NODE, NodeImage, debian_step, node_steps
 from sregym.cluster.providers.node_source import (
     ImageSource,
     NodeSource,
@@ -29,25 +34,21 @@ from sregym.cluster.providers.node_source import (
     image_present,
     registry_answers,
 )
-from sregym.cluster.providers.pins import KIND_DATA, Pins
+from sregym.cluster.providers.pins import Pins
 from sregym.cluster.providers.steps import Builder, Step
 from sregym.cluster.providers.tools import tool_steps
 from sregym.cluster.waits import poll
-from sregym.errors import ClusterError, CommandError, PrerequisiteError, WaitTimeout
+from sregym.errors import CommandError, PrerequisiteError, WaitTimeout
 from sregym.progress import Progress, step
 
 NETWORK = "kind"
 LABEL = "io.x-k8s.kind.cluster"
 READY_WITHIN_S = 180.0
-MEMORY_BASE = GIB
-MEMORY_PER_NODE = GIB // 4
 BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
 CLUSTER_SPACE = 3 * GIB
 """Images and nodes of one cluster in Docker's data."""
-MOST_WORKERS = 50
 RECOVERS_WITHIN_S = 30.0
 NOT_RUNNING = "not running"
-NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?")
 
 
 @dataclass(kw_only=True)
@@ -72,12 +73,12 @@ class KindProvider:
 
     async def up(self, spec: ClusterSpec) -> ClusterHandle:
         """See `Provider.up`. One that stays broken is replaced, unless a run is using it."""
-        _check_spec(spec)
+        check_spec(spec)
         host = host_facts.look()
         docker = await self.daemon.ensure(host)
         status = await self._settled(spec.name)
         if status.ready and status.handle is not None:
-            _check_shape(status.handle, spec)
+            check_shape(status.handle, spec)
             handle = status.handle
         else:
             await self._check_unused(self._read_handle(spec.name))
@@ -101,7 +102,7 @@ class KindProvider:
 
     async def replace(self, spec: ClusterSpec) -> ClusterHandle:
         """See `Provider.replace`. From the same node image, so it takes as long as kind does."""
-        _check_spec(spec)
+        check_spec(spec)
         host = host_facts.look()
         await self.daemon.ensure(host)
         handle = await self._create(spec, await self.node_image(host), host)
@@ -251,7 +252,7 @@ class KindProvider:
                 )
                 handle = await self._ready(spec, image)
         except CommandError as error:
-            raise _explained(error, spec, log) from error
+            raise explained(error, spec, log) from error
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await _remove(spec.name)
@@ -308,82 +309,6 @@ class KindProvider:
             return ClusterHandle.model_validate_json(self._handle_file(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-
-
-def cluster_config(spec: ClusterSpec, host: Host, *, store: str | None = None) -> dict[str, Any]:
-    """kind's configuration of a cluster on this host. `store`: folder of unpacked images to mount into every node."""
-    config: dict[str, Any] = yaml.safe_load((KIND_DATA / "cluster" / "base.yaml").read_text(encoding="utf-8"))
-    if spec.api_port:
-        config["networking"]["apiServerPort"] = spec.api_port
-    config["nodes"] = [{"role": role} for role in ("control-plane", *["worker"] * spec.workers)]
-    if store is not None:
-        for node in config["nodes"]:
-            node["extraMounts"] = [{"hostPath": store, "containerPath": STORE_IN_NODE, "readOnly": True}]
-    if "CAP_SYS_RESOURCE" in host.missing_capabilities:
-        # A negative oom_score_adj, which the kubelet asks for, is then refused.
-        config["containerdConfigPatches"] = ['[plugins."io.containerd.grpc.v1.cri"]\n  restrict_oom_score_adj = true\n']
-    return config
-
-
-def check_port(spec: ClusterSpec) -> None:
-    """Raise `PrerequisiteError` where the API port is taken."""
-    if spec.api_port and not port_is_free(spec.api_port):
-        raise PrerequisiteError(
-            f"port {spec.api_port} for the API server is taken", cure="name another one, or 0 for any that is free"
-        )
-
-
-def check_memory(spec: ClusterSpec, host: Host) -> None:
-    """Raise `PrerequisiteError` where memory is short."""
-    needed = MEMORY_BASE + MEMORY_PER_NODE * (1 + spec.workers)
-    if host.memory_available < needed:
-        raise PrerequisiteError(
-            f"{1 + spec.workers} nodes need {needed / GIB:.1f} GiB of memory, "
-            f"{host.memory_available / GIB:.1f} GiB are available",
-            cure="end other work, or ask for fewer workers",
-        )
-
-
-def port_is_free(port: int, *, address: str = "127.0.0.1") -> bool:
-    """Could we listen here?"""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
-
-
-def _check_spec(spec: ClusterSpec) -> None:
-    if not NAME.fullmatch(spec.name):
-        raise PrerequisiteError(
-            f"`{spec.name}` cannot name a cluster", cure="use lower-case letters, digits, dots and dashes, at most 42"
-        )
-    if not 0 <= spec.workers <= MOST_WORKERS:
-        raise PrerequisiteError(f"{spec.workers} workers cannot be had", cure=f"ask for 0 to {MOST_WORKERS}")
-
-
-def _check_shape(handle: ClusterHandle, spec: ClusterSpec) -> None:
-    """A cluster that works is never replaced because another shape is asked for."""
-    if len(handle.workers) != spec.workers:
-        raise PrerequisiteError(
-            f"there is a cluster {handle.name} with {len(handle.workers)} workers, not {spec.workers}",
-            cure=f"name another one, or first remove it: main.py cluster down --name {handle.name}",
-        )
-
-
-def _explained(error: CommandError, spec: ClusterSpec, log: Path) -> ClusterError | PrerequisiteError:
-    said = error.stderr
-    if "port is already allocated" in said or "address already in use" in said:
-        return PrerequisiteError(
-            f"a port of cluster {spec.name} is taken", cure="name another port, or 0 for any that is free"
-        )
-    if "Cannot connect to the Docker daemon" in said:
-        return PrerequisiteError("Docker stopped while the cluster was made", cure="start Docker and try again")
-    if "No space left on device" in said:
-        return PrerequisiteError("the disk is full", cure="free some space where Docker keeps its data")
-    return ClusterError(f"kind could not make the cluster {spec.name}: {error}\nlog: {log}")
 
 
 async def _containers(name: str) -> dict[str, str]:

@@ -13,7 +13,8 @@ from sregym.cluster.lease import lease
 from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Node
 from sregym.cluster.providers.host import GIB
-from sregym.cluster.providers.kind import KindProvider, check_memory, check_port, cluster_config, port_is_free
+from sregym.cluster.providers.kind import KindProvider
+from sregym.cluster.providers.kind_rules import check_memory, check_port, cluster_config, port_is_free
 from sregym.cluster.providers.node_image import NODE, node_steps, storage_manifest, system_images
 from sregym.cluster.providers.node_source import ImageSource, NodeSource, Probe, decide, registry_answers
 from sregym.cluster.providers.readiness import Readiness
