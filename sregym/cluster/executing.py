@@ -2,6 +2,9 @@
 
 Each message starts with one byte that names its channel; the error channel brings a Status with the exit code; the
 close message of v5 ends stdin, so that a command that reads to the end of its input ends too.
+
+A limit of the server: where a command ends without having read an input of more than a pipe's size (64 KiB), the
+container runtime may never report its end, and the deadline decides.
 """
 
 from __future__ import annotations

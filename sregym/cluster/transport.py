@@ -7,6 +7,7 @@ again for a moment; a write only where the server surely has not seen it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 import aiohttp
+import anyio
 import stamina
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
@@ -38,6 +40,8 @@ READ_ATTEMPTS = 5
 """Tries of a read within some two seconds: enough for a leader election or a closed idle connection."""
 PROXY_SLACK_S = 5.0
 """What the API server's proxy may take beyond the request that it forwards."""
+CLOSE_WITHIN_S = 1.0
+"""How long the other side of a WebSocket may take to say goodbye."""
 _BY_STATUS: dict[int, type[ClusterError]] = {
     400: Invalid,
     401: Forbidden,
@@ -162,7 +166,9 @@ class Transport:
                 raise error_of(response.status, await response.read(), f"GET {path}")
             yield _lines_of(response, path)
         finally:
+            transport = response.connection.transport if response.connection is not None else None
             response.close()
+            _hang_up(transport)
 
     @asynccontextmanager
     async def websocket(
@@ -186,7 +192,7 @@ class Transport:
         try:
             yield socket
         finally:
-            await socket.close()
+            await _close(socket)
 
 
 def error_of(status: int, body: bytes, what: str) -> ClusterError:
@@ -218,6 +224,21 @@ class _mapped:
             raise Unavailable(f"{self._what}: no answer in time") from error
         if isinstance(error, aiohttp.ClientError | OSError):
             raise Unavailable(f"{self._what}: {type(error).__name__}: {error}") from error
+
+
+async def _close(socket: aiohttp.ClientWebSocketResponse) -> None:
+    """Says goodbye, also where we were cancelled, but waits only a moment for the answer."""
+    connection = socket._conn
+    transport = connection.transport if connection is not None else None
+    with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
+        await socket.close()
+    _hang_up(transport)
+
+
+def _hang_up(transport: asyncio.Transport | None) -> None:
+    """Ends a connection now: aiohttp would only begin an orderly end of TLS, which outlives our event loop."""
+    if transport is not None:
+        transport.abort()
 
 
 async def _lines_of(response: aiohttp.ClientResponse, path: str) -> AsyncIterator[bytes]:
