@@ -1,7 +1,7 @@
 """Episodes in SQLite: what the world, the ledger and the actions of each are, row by row.
 
 One file per server (write-ahead log, one transaction a step) or a database in memory for training loops. Every
-row carries its episode's id. A step is on disk before its observation is returned, so a killed server loses no
+row carries its episode's number. A step is on disk before its observation is returned, so a killed server loses no
 finished episode and an unfinished one goes on where it stood. Readable by any SQLite tool; times are ticks.
 """
 
@@ -35,29 +35,29 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE episodes (
   id TEXT PRIMARY KEY, scenario TEXT NOT NULL, level TEXT NOT NULL, seed INTEGER NOT NULL, incident_id TEXT NOT NULL,
   status TEXT NOT NULL CHECK (status IN ('open', 'finished')), tick INTEGER NOT NULL, steps INTEGER NOT NULL,
-  levels TEXT NOT NULL, last_error TEXT NOT NULL, alert_streaks TEXT NOT NULL, ledger TEXT NOT NULL,
-  reward_sum REAL NOT NULL, score TEXT, number INTEGER NOT NULL
+  dynamics TEXT NOT NULL, -- effect levels, last errors, alert streaks, ledger
+  reward_sum REAL NOT NULL, score TEXT, number INTEGER NOT NULL UNIQUE
 ) WITHOUT ROWID;
 CREATE INDEX by_number ON episodes (status, number);
-CREATE TABLE dependencies (episode TEXT, caller TEXT, callee TEXT, share REAL, PRIMARY KEY (episode, caller, callee))
+CREATE TABLE dependencies (episode INTEGER, caller TEXT, callee TEXT, share REAL, PRIMARY KEY (episode, caller, callee))
   WITHOUT ROWID;
-CREATE TABLE services (episode TEXT, name TEXT, version TEXT, restarting INTEGER, crashed INTEGER, restarts INTEGER,
+CREATE TABLE services (episode INTEGER, name TEXT, version TEXT, restarting INTEGER, crashed INTEGER, restarts INTEGER,
   rolled_back TEXT, broken TEXT, PRIMARY KEY (episode, name)) WITHOUT ROWID;
-CREATE TABLE config (episode TEXT, service TEXT, key TEXT, stored TEXT, running TEXT, declared TEXT,
+CREATE TABLE config (episode INTEGER, service TEXT, key TEXT, stored TEXT, running TEXT, declared TEXT,
   PRIMARY KEY (episode, service, key)) WITHOUT ROWID;
 CREATE VIEW flags AS SELECT episode, service, substr(key, 7) AS flag, running FROM config WHERE key LIKE 'flags.%';
-CREATE TABLE deploys (episode TEXT, service TEXT, n INTEGER, version TEXT, previous TEXT, author TEXT, tick INTEGER,
+CREATE TABLE deploys (episode INTEGER, service TEXT, n INTEGER, version TEXT, previous TEXT, author TEXT, tick INTEGER,
   summary TEXT, diff TEXT, config TEXT, PRIMARY KEY (episode, service, n)) WITHOUT ROWID;
-CREATE TABLE logs (episode TEXT, n INTEGER, tick INTEGER, second INTEGER, service TEXT, level TEXT, text TEXT,
+CREATE TABLE logs (episode INTEGER, n INTEGER, tick INTEGER, second INTEGER, service TEXT, level TEXT, text TEXT,
   clue INTEGER, PRIMARY KEY (episode, n)) WITHOUT ROWID;
-CREATE TABLE metrics (episode TEXT, tick INTEGER, service TEXT, rps REAL, error REAL, p95_ms REAL, cpu_pct REAL,
+CREATE TABLE metrics (episode INTEGER, tick INTEGER, service TEXT, rps REAL, error REAL, p95_ms REAL, cpu_pct REAL,
   memory_mb REAL, disk_pct REAL, queue REAL, lag_s REAL, connections REAL, connection_limit INTEGER,
   PRIMARY KEY (episode, tick, service)) WITHOUT ROWID;
-CREATE TABLE alerts (episode TEXT, n INTEGER, service TEXT, rule TEXT, severity TEXT, state TEXT, since INTEGER,
+CREATE TABLE alerts (episode INTEGER, n INTEGER, service TEXT, rule TEXT, severity TEXT, state TEXT, since INTEGER,
   until INTEGER, text TEXT, PRIMARY KEY (episode, n)) WITHOUT ROWID;
-CREATE TABLE changes (episode TEXT, n INTEGER, tick INTEGER, service TEXT, text TEXT, PRIMARY KEY (episode, n))
+CREATE TABLE changes (episode INTEGER, n INTEGER, tick INTEGER, service TEXT, text TEXT, PRIMARY KEY (episode, n))
   WITHOUT ROWID;
-CREATE TABLE actions (episode TEXT, step INTEGER, tool TEXT, arguments TEXT, result TEXT, error TEXT, reward REAL,
+CREATE TABLE actions (episode INTEGER, step INTEGER, tool TEXT, arguments TEXT, result TEXT, error TEXT, reward REAL,
   parts TEXT, done INTEGER, PRIMARY KEY (episode, step)) WITHOUT ROWID;
 """
 KEEP = 10_000  # finished episodes
@@ -87,6 +87,7 @@ class _Written:
     metrics: int = 0
     changes: int = 0
     number: int = 0
+    brief: tuple[tuple[Any, ...], ...] = ()  # what of the services may change without a call
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)  # small tables, as last written
 
 
@@ -110,6 +111,7 @@ class Store:
     def _open(self) -> None:
         if self.path != MEMORY:
             self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA wal_autocheckpoint=4000")  # 16 MB: checkpoints sync the disk, so they are rare
         self._db.execute("PRAGMA synchronous=NORMAL")  # safe against a killed process; see docs for power loss
         tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
@@ -164,7 +166,7 @@ class Store:
                 "dependencies",
                 4,
                 (
-                    (episode_id, caller, callee, share)
+                    (written.number, caller, callee, share)
                     for caller, service in world.company.services.items()
                     for callee, share in service.calls.items()
                 ),
@@ -174,14 +176,14 @@ class Store:
                 10,
                 (
                     (
-                        episode_id, name, n, d.version, d.previous, d.author, d.tick, d.summary,
+                        written.number, name, n, d.version, d.previous, d.author, d.tick, d.summary,
                         _dump(d.diff), _dump(d.config),
                     )
                     for name, state in world.services.items()
                     for n, d in enumerate(state.deploys)
                 ),
             )  # fmt: skip
-            self._services(episode_id, world, written, changed=world.names)
+            self._services(world, written, changed=world.names)
             self._progress(episode_id, episode, written)
         return episode_id
 
@@ -218,11 +220,11 @@ class Store:
             self._db.execute(
                 "INSERT INTO actions VALUES (?,?,?,?,?,?,?,?,?)",
                 (
-                    episode_id, result.step, result.tool, _dump_any(arguments), _dump(result.result), result.error,
+                    written.number, result.step, result.tool, _dump_any(arguments), _dump(result.result), result.error,
                     result.reward, _dump(result.parts), int(result.done),
                 ),
             )  # fmt: skip
-            self._services(episode_id, episode.world, written, changed=_changed(result))
+            self._services(episode.world, written, changed=_changed(result))
             self._progress(episode_id, episode, written)
 
     def _many(self, table: str, columns: int, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -240,10 +242,15 @@ class Store:
             written.rows[name] = rows
             self._many(table or name, columns, new)
 
-    def _services(self, episode_id: str, world: World, written: _Written, *, changed: Iterable[str]) -> None:
+    def _services(self, world: World, written: _Written, *, changed: list[str]) -> None:
+        number = written.number
+        brief = tuple([(s.version, s.restarting, s.crashed, s.restarts) for s in world.services.values()])
+        if not changed and brief == written.brief:
+            return
+        written.brief = brief
         rows: list[tuple[Any, ...]] = [
             (
-                episode_id, s.name, s.version, s.restarting, int(s.crashed), s.restarts,
+                number, s.name, s.version, s.restarting, int(s.crashed), s.restarts,
                 ",".join(sorted(s.rolled_back)), ",".join(sorted(s.broken)),
             )
             for s in world.services.values()
@@ -252,46 +259,46 @@ class Store:
         for name in changed:
             state, declared = world.services[name], world.instance.declared[name]
             config = [
-                (episode_id, name, key, _value(value), _value(state.running[key]), _value(declared[key]))
+                (number, name, key, _value(value), _value(state.running[key]), _value(declared[key]))
                 for key, value in state.stored.items()
             ]
             self._changed_rows(f"config of {name}", 6, config, written, table="config")
 
     def _progress(self, episode_id: str, episode: Episode, written: _Written) -> None:
-        world = episode.world
+        world, number = episode.world, written.number
         self._many(
             "logs",
             8,
-            ((episode_id, n, *world.logs[n]) for n in range(written.logs, len(world.logs))),
+            ((number, n, *world.logs[n]) for n in range(written.logs, len(world.logs))),
         )
         first = world.tick_now - len(world.metrics) + 1
         self._many(
             "metrics",
             13,
             (
-                (episode_id, first + n, name, *sample)
+                (number, first + n, name, *sample)
                 for n in range(written.metrics, len(world.metrics))
                 for name, sample in world.metrics[n].items()
             ),
         )
         alerts: list[tuple[Any, ...]] = [
-            (episode_id, n, a.service, a.rule, a.severity, a.state, a.since, a.until, a.text)
+            (number, n, a.service, a.rule, a.severity, a.state, a.since, a.until, a.text)
             for n, a in enumerate(world.alerts.alerts)
         ]
         self._changed_rows("alerts", 9, alerts, written)
         self._many(
             "changes",
             5,
-            ((episode_id, n, c.tick, c.service, c.text) for n, c in enumerate(world.changes) if n >= written.changes),
+            ((number, n, c.tick, c.service, c.text) for n, c in enumerate(world.changes) if n >= written.changes),
         )
         written.logs, written.metrics, written.changes = len(world.logs), len(world.metrics), len(world.changes)
         instance = episode.instance
         self._db.execute(
-            "INSERT OR REPLACE INTO episodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            "INSERT OR REPLACE INTO episodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 episode_id, instance.scenario, instance.level, instance.seed, instance.incident_id,
-                "finished" if episode.done else "open", world.tick_now, episode.ledger.steps, _dump(world.levels),
-                _dump(world.last_error), _dump(world.alerts.streaks), _dump(episode.ledger.as_dict()),
+                "finished" if episode.done else "open", world.tick_now, episode.ledger.steps,
+                _dump([world.levels, world.last_error, world.alerts.streaks, episode.ledger.as_dict()]),
                 episode.reward_sum, None if episode.score is None else _dump(_raw(episode.score)), written.number,
             ),
         )  # fmt: skip
@@ -303,10 +310,11 @@ class Store:
 
     def _delete(self, episode_id: str) -> None:
         self._written.pop(episode_id, None)
-        if self._status(episode_id) is None:
+        row = self._db.execute("SELECT number FROM episodes WHERE id = ?", (episode_id,)).fetchone()
+        if row is None:
             return
         for table in TABLES:
-            self._db.execute(f"DELETE FROM {table} WHERE episode = ?", (episode_id,))
+            self._db.execute(f"DELETE FROM {table} WHERE episode = ?", row)
         self._db.execute("DELETE FROM episodes WHERE id = ?", (episode_id,))
 
     # --- reading -------------------------------------------------------------------------------------------
@@ -329,7 +337,8 @@ class Store:
         """The calls of an episode in order, as (tool, arguments)."""
         with self._lock:
             rows = self._db.execute(
-                "SELECT tool, arguments FROM actions WHERE episode = ? ORDER BY step", (episode_id,)
+                "SELECT tool, arguments FROM actions JOIN episodes ON number = episode WHERE id = ? ORDER BY step",
+                (episode_id,),
             ).fetchall()
         return [(tool, json.loads(arguments)) for tool, arguments in rows]
 
@@ -345,44 +354,43 @@ class Store:
                 raise EpisodeError(f"no episode {episode_id!r}")
             world = World(build(row[1], row[2], row[3]))
             world.tick_now = row[6]
-            world.levels, world.last_error = json.loads(row[8]), json.loads(row[9])
-            world.alerts.streaks = json.loads(row[10])
-            self._load_services(episode_id, world)
-            self._load_history(episode_id, world)
+            world.levels, world.last_error, world.alerts.streaks, ledger = json.loads(row[8])
+            self._load_services(row[11], world)
+            self._load_history(row[11], world)
             self._written[episode_id] = _Written(
-                logs=len(world.logs), metrics=len(world.metrics), changes=len(world.changes), number=row[14]
+                logs=len(world.logs), metrics=len(world.metrics), changes=len(world.changes), number=row[11]
             )
-        episode = Episode(world.instance, world=world, ledger=Ledger(**json.loads(row[11])))
-        episode.reward_sum = row[12]
-        episode.score = None if row[13] is None else Score(**json.loads(row[13]))
+        episode = Episode(world.instance, world=world, ledger=Ledger(**ledger))
+        episode.reward_sum = row[9]
+        episode.score = None if row[10] is None else Score(**json.loads(row[10]))
         return episode
 
-    def _rows(self, query: str, episode_id: str) -> list[tuple[Any, ...]]:
-        return self._db.execute(query, (episode_id,)).fetchall()
+    def _rows(self, query: str, number: int) -> list[tuple[Any, ...]]:
+        return self._db.execute(query, (number,)).fetchall()
 
-    def _load_services(self, episode_id: str, world: World) -> None:
-        for row in self._rows("SELECT * FROM services WHERE episode = ?", episode_id):
+    def _load_services(self, number: int, world: World) -> None:
+        for row in self._rows("SELECT * FROM services WHERE episode = ?", number):
             state = world.services[row[1]]
             state.version, state.restarting, state.crashed, state.restarts = row[2], row[3], bool(row[4]), row[5]
             state.rolled_back, state.broken = set(filter(None, row[6].split(","))), set(filter(None, row[7].split(",")))
-        for row in self._rows("SELECT service, key, stored, running FROM config WHERE episode = ?", episode_id):
+        for row in self._rows("SELECT service, key, stored, running FROM config WHERE episode = ?", number):
             state = world.services[row[0]]
             state.stored[row[1]], state.running[row[1]] = json.loads(row[2]), json.loads(row[3])
 
-    def _load_history(self, episode_id: str, world: World) -> None:
+    def _load_history(self, number: int, world: World) -> None:
         logs = "SELECT tick, second, service, level, text, clue FROM logs WHERE episode = ? ORDER BY n"
-        world.logs = [LogLine(*row) for row in self._rows(logs, episode_id)]
+        world.logs = [LogLine(*row) for row in self._rows(logs, number)]
         by_tick: dict[int, dict[str, Sample]] = {}
-        for row in self._rows("SELECT * FROM metrics WHERE episode = ? ORDER BY tick", episode_id):
+        for row in self._rows("SELECT * FROM metrics WHERE episode = ? ORDER BY tick", number):
             by_tick.setdefault(row[1], {})[row[2]] = Sample(*row[3:])
         world.metrics = [{name: samples[name] for name in world.names} for samples in by_tick.values()]
         alerts = "SELECT service, rule, severity, state, since, until, text FROM alerts WHERE episode = ? ORDER BY n"
         world.alerts.alerts = [
             Alert(service=r[0], rule=r[1], severity=r[2], state=r[3], since=r[4], until=r[5], text=r[6])
-            for r in self._rows(alerts, episode_id)
+            for r in self._rows(alerts, number)
         ]
         changes = "SELECT tick, service, text FROM changes WHERE episode = ? ORDER BY n"
-        world.changes = [Change(tick=r[0], service=r[1], text=r[2]) for r in self._rows(changes, episode_id)]
+        world.changes = [Change(tick=r[0], service=r[1], text=r[2]) for r in self._rows(changes, number)]
 
 
 def _changed(result: StepResult) -> list[str]:
