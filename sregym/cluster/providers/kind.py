@@ -42,6 +42,8 @@ from sregym.errors import CommandError, PrerequisiteError, WaitTimeout
 from sregym.progress import Progress, step
 
 NETWORK = "kind"
+SERVICE_RANGE = "10.96.0.0/16"
+"""kind's default `serviceSubnet` (kind.sigs.k8s.io, configuration)."""
 LABEL = "io.x-k8s.kind.cluster"
 READY_WITHIN_S = 180.0
 BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
@@ -251,6 +253,7 @@ class KindProvider:
                     on_line=lambda line: self.progress.note(name, line),
                 )
                 handle = await self._ready(spec, image)
+                await _refuse_unserved_addresses(handle.node_names)
         except CommandError as error:
             raise explained(error, spec, log) from error
         except BaseException:
@@ -341,3 +344,16 @@ async def _never() -> bool:
 
 def _label_format() -> str:
     return '{{.Label "' + LABEL + '"}}'
+
+
+async def _refuse_unserved_addresses(nodes: Sequence[str]) -> None:
+    """Refuse what is still addressed to the Services' range after kube-proxy has had its turn.
+
+    Nobody serves such an address (the Service was deleted, or has no such port). Without this the connection leaves
+    the node by the default route, and whatever is out there may hang, or answer in the Service's place.
+    """
+    async with anyio.create_task_group() as tasks:
+        for node in nodes:
+            for chain in ("FORWARD", "OUTPUT"):
+                rule = ["iptables", "-w", "-I", chain, "-d", SERVICE_RANGE, "-j", "REJECT"]
+                tasks.start_soon(process.run, ["docker", "exec", node, *rule])
