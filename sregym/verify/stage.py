@@ -7,7 +7,7 @@ caller does that when `Beyond` is raised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,10 +15,10 @@ from typing import Any
 from sregym.api.oracle import Baseline
 from sregym.api.problem import Problem
 from sregym.cluster import snapshot
-from sregym.cluster.check import Not
+from sregym.cluster.check import Check, Look, Not, Observation
 from sregym.cluster.contract import Cluster, Selection
 from sregym.cluster.equalising import restore
-from sregym.cluster.objects import POD, dig, ref_of
+from sregym.cluster.objects import DEPLOYMENT, POD, Obj, dig, ref_of
 from sregym.cluster.snapshot import Scope, Snapshot
 from sregym.coordinator.world import Incident, World, inject
 from sregym.errors import ClusterError, RecoveryError, SregymError, WaitTimeout
@@ -50,6 +50,41 @@ class Beyond(SregymError):
     """The world cannot be brought back in place; deploy the application anew."""
 
 
+@dataclass(frozen=True)
+class Calm(Check):
+    """Nothing is on its way out, and these Deployments are complete: a command reaches the pod that it means."""
+
+    complete: frozenset[str]
+
+    @property
+    def title(self) -> str:
+        return "nothing is under way"
+
+    def watches(self, namespace: str) -> Sequence[Selection]:
+        return [Selection(kind=kind, namespace=namespace) for kind in (DEPLOYMENT, POD)]
+
+    async def look(self, at: Look) -> Observation:
+        pods = await at.reader.list(Selection(kind=POD, namespace=at.namespace))
+        leaving = [one["metadata"]["name"] for one in pods if dig(one, "metadata", "deletionTimestamp")]
+        if leaving:
+            return self.not_yet(f"on their way out: {', '.join(leaving)}")
+        lacking = self.complete - await complete_deployments(at)
+        return self.not_yet(f"not complete: {', '.join(sorted(lacking))}") if lacking else self.holding()
+
+
+async def complete_deployments(at: Look) -> frozenset[str]:
+    """Names of the Deployments whose pods are all of the newest revision and available."""
+    found = await at.reader.list(Selection(kind=DEPLOYMENT, namespace=at.namespace))
+    return frozenset(one["metadata"]["name"] for one in found if _is_complete(one))
+
+
+def _is_complete(deployment: Obj) -> bool:
+    status, wanted = deployment.get("status", {}), dig(deployment, "spec", "replicas", default=1)
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return seen and counts == [wanted] * 3
+
+
 @dataclass
 class Stage:
     """One deployed application and what is known of its state. Made when it is healthy."""
@@ -64,6 +99,8 @@ class Stage:
     broken: Snapshot | None = None
     """The world with nothing but the fault in it; None while the fault is not in."""
     incident: Incident | None = None
+    complete: frozenset[str] = frozenset()
+    """Deployments that the incident leaves complete."""
 
     @classmethod
     async def of(cls, cluster: Cluster, world: World, timeouts: Timeouts, emit: Emit) -> Stage:
@@ -94,6 +131,7 @@ class Stage:
             self.state = State.OVER
             self.incident = await inject(self.world, self.baseline, self.timeouts)
             self.broken = await _taken(self.cluster, self.world)
+            self.complete = await complete_deployments(self.world.faults)
             self.state = State.ON
         assert self.incident is not None
         return self.incident
@@ -108,6 +146,7 @@ class Stage:
             await self._write_back(self.healthy)
             await self._fresh_starts()
             await self.world.faults.until(self.world.app.healthy(), within=BACK_WITHIN_S)
+            await self.world.faults.until(Calm(frozenset()), within=BACK_WITHIN_S)
             # Users' failures from before must not be taken for the symptom of the next injection.
             await self.world.faults.until(Not(self.problem.symptom()), within=BACK_WITHIN_S)
             fingerprint = await self.world.app.fingerprint(self.cluster)
@@ -125,6 +164,7 @@ class Stage:
         try:
             await self._write_back(self.broken)
             await self._fresh_starts()
+            await self.world.faults.until(Calm(self.complete), within=STILL_ON_WITHIN_S)
             await self.world.faults.until(self.problem.symptom(), within=STILL_ON_WITHIN_S)
             verdict = await self.problem.mitigation().glance(self.world.oracle_ctx, self.baseline)
         except (RecoveryError, WaitTimeout, ClusterError) as error:
