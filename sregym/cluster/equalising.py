@@ -5,7 +5,7 @@ What blocks others goes first (webhooks, policies), what others need comes first
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sregym.cluster import restoring, waits
@@ -28,11 +28,13 @@ from sregym.cluster.objects import (
     ref_of,
 )
 from sregym.cluster.snapshot import SYSTEM_NAMESPACES, Change, Difference, Snapshot
-from sregym.errors import NotFound, RecoveryError, WaitTimeout
+from sregym.errors import ClusterError, NotFound, RecoveryError, WaitTimeout
 from sregym.events import Emit, silent
 
 SYSTEM_READY_WITHIN_S = 180.0
 """How long kube-system may take to be well again: an image is there, but a crashed pod's back-off may have grown."""
+ROUNDS = 4
+"""Some things go only after others: the API server enforces a removed policy for some seconds more."""
 _FIRST = (NAMESPACE, CRD, SERVICEACCOUNT, CONFIGMAP, SECRET)
 _LAST_GROUPS = ("admissionregistration.k8s.io",)
 _EXTRA_RANK = {NAMESPACE: 2, CRD: 3}
@@ -48,24 +50,32 @@ async def restore(cluster: Cluster, base: Snapshot, found: Sequence[Difference],
     Raises:
         RecoveryError: Names what the API server would not take back; the rest has been done.
     """
-    left: list[str] = []
-    touched: list[Ref] = []
-    for difference in _in_order(found):
-        ref = difference.ref
-        if ref is None:
-            continue
-        try:
-            await _one(cluster, base, ref, difference.change)
-        except (RecoveryError, WaitTimeout) as error:
-            left.append(f"{difference}: {error}")
-            continue
-        emit("world.restored", what=str(difference))
-        touched.append(ref)
+    wanted = {one.ref: one for one in _in_order(found) if one.ref is not None}
+    left = await _write_back(cluster, base, wanted, emit)
+    for again in range(ROUNDS - 1):
+        if not left:
+            break
+        await waits.pause(2.0**again)
+        left = await _write_back(cluster, base, {ref: wanted[ref] for ref in left}, emit)
+    touched = [ref for ref in wanted if ref not in left]
     await _recycle_readers(cluster, touched)
     if any(ref.namespace in SYSTEM_NAMESPACES or not ref.kind.namespaced for ref in touched):
         await until_system_ready(cluster)
     if left:
-        raise RecoveryError("not restored:\n" + "\n".join(f"  {line}" for line in left))
+        raise RecoveryError("not restored:\n" + "\n".join(f"  {line}" for line in left.values()))
+
+
+async def _write_back(cluster: Cluster, base: Snapshot, wanted: Mapping[Ref, Difference], emit: Emit) -> dict[Ref, str]:
+    """Writes each back once. Returns what failed, and why."""
+    left: dict[Ref, str] = {}
+    for ref, difference in wanted.items():
+        try:
+            await _one(cluster, base, ref, difference.change)
+        except (RecoveryError, WaitTimeout, ClusterError) as error:
+            left[ref] = f"{difference}: {error}"
+        else:
+            emit("world.restored", what=str(difference))
+    return left
 
 
 async def _one(cluster: Cluster, base: Snapshot, ref: Ref, change: Change) -> None:

@@ -136,7 +136,7 @@ class Journal:
 
     def change(self, verb: str, ref: Ref, *, before: Obj | None, section: str) -> str:
         """Records a change about to be made. Returns the entry's id."""
-        return self._entry(verb, section, ref=_row_of(ref), before=before)
+        return self._entry(verb, section, ref=_row_of(ref), before=_without_history(before))
 
     def compensation(self, action: Compensation, *, section: str) -> str:
         """Records how to take back an effect outside the API, about to be caused."""
@@ -163,7 +163,7 @@ class Journal:
         """Marks an entry; `after` is the object that the call returned."""
         line: dict[str, Any] = {"mark": mark, "id": entry, "at": _now()}
         if after is not None:
-            line["after"] = after
+            line["after"] = _without_history(after)
         self._checkpoint(f"journal:{mark}")
         self._write(line)
         self._replay(line)
@@ -277,6 +277,13 @@ def _entry_of(line: Mapping[str, Any], seq: int) -> Entry:
         compensation=compensation,
         host=host,
     )
+
+
+def _without_history(obj: Obj | None) -> Obj | None:
+    """Who set which field is half of an object's size, and is never written back."""
+    if obj is None or "managedFields" not in obj["metadata"]:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
 
 
 def _row_of(ref: Ref) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a killed run leaves on this machine is removed from the journal alone: containers, networks, volumes, folders."""
+"""What a killed run leaves on this machine goes by the journal alone: containers, networks, volumes, folders."""
 
 from __future__ import annotations
 

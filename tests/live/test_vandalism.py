@@ -83,6 +83,12 @@ async def nodes(cluster: KubeCluster) -> None:
     await cluster.patch(await worker_of(cluster), change)
 
 
+async def absent(cluster: KubeCluster) -> None:
+    await cluster.delete(Ref(DAEMONSET, "kube-proxy", "kube-system"))
+    await cluster.delete(Ref(DEPLOYMENT, "coredns", "kube-system"))
+    await cluster.delete(await worker_of(cluster))
+
+
 async def rights(cluster: KubeCluster) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
@@ -140,6 +146,7 @@ ALL: tuple[Callable[[KubeCluster], Awaitable[None]], ...] = (
     dns,
     proxies,
     nodes,
+    absent,
     rights,
     namespaces,
     extensions,
