@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
-import anyio
+from cyclopts import App, Parameter
 
 from main import content
+from sregym.cli.entry import run
 from sregym.cli.person import play
+from sregym.cluster.providers.base import DEFAULT_NAME
+
+app = App(name="cli.py", help='Be on call yourself: options, start ID, submit("..."), exit; the rest is a shell.')
+
+
+@app.default
+async def on_call(
+    *,
+    cluster: Annotated[str, Parameter(help="Name of the kind cluster.")] = DEFAULT_NAME,
+    healthy_phase: Annotated[float | None, Parameter(help="Seconds of normal traffic before the incident.")] = None,
+) -> int:
+    """Reads commands until `exit`."""
+    return await play(content, cluster=cluster, healthy_phase=healthy_phase)
+
 
 if __name__ == "__main__":
-    sys.exit(anyio.run(play, content))
+    sys.exit(run(app))

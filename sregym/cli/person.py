@@ -22,6 +22,7 @@ from sregym import process
 from sregym.agents.outside import Invitation, OutsideAgent
 from sregym.cli.console import console, output
 from sregym.cli.run import EXTERNAL, carry_out, request_of
+from sregym.cluster.providers.base import DEFAULT_NAME, ClusterSpec
 from sregym.coordinator.lab import Content
 from sregym.errors import CommandError, PrerequisiteError, SregymError, principal
 from sregym.settings import Settings
@@ -35,6 +36,8 @@ COMMAND_WITHIN_S = 600.0
 class Session:
     """What goes on: at most one incident at a time."""
 
+    spec: ClusterSpec
+    healthy_s: float | None = None
     agent: OutsideAgent | None = None
     handed_over: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope | None = None
@@ -50,9 +53,11 @@ class Session:
         output.print(f"You are on call for {told.app_name} (namespaces {', '.join(told.namespaces)}).\n{HELP}")
 
 
-async def play(content: Callable[[], Content]) -> int:
+async def play(
+    content: Callable[[], Content], *, cluster: str = DEFAULT_NAME, healthy_phase: float | None = None
+) -> int:
     """Reads commands until `exit` or the end of the input."""
-    session = Session()
+    session = Session(spec=ClusterSpec(name=cluster), healthy_s=healthy_phase)
     output.print(HELP)
     async with anyio.create_task_group() as tasks:
         while (line := await _ask()) is not None:
@@ -88,7 +93,9 @@ async def _incident(session: Session, content: Content, words: list[str]) -> Non
             settings = Settings()
             if len(words) != 1:
                 raise PrerequisiteError("start takes one problem's id", cure="see `options`")
-            request = request_of(content, settings, problem=words, agents=[EXTERNAL])
+            request = request_of(
+                content, settings, problem=words, agents=[EXTERNAL], healthy_s=session.healthy_s, spec=session.spec
+            )
             await carry_out(request, content, settings, greet=session.greet)
         except (SregymError, BaseExceptionGroup) as error:
             known = principal(error)
