@@ -49,6 +49,7 @@ class RetryCollapse(Problem):
     fault_class = FaultClass.METASTABLE
     layer = Layer.APPLICATION
     timing_sensitive = True
+    latent = True
     caller: str = "search"
     callee: str = "rate"
     capacity_rps: int = 20

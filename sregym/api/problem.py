@@ -102,7 +102,8 @@ class Problem:
 
     Class attributes: `fault_class`, `layer`, `variants` (curated ids), `revision` (bump it when fault, oracle or
     checklist changes), `requires` (names of cluster capabilities), `timing_sensitive` (nothing else may run beside),
-    `restart_repairs` (whether restarting everything is a right repair; else it is added to the cheats).
+    `restart_repairs` (whether restarting everything is a right repair; else it is added to the cheats), `latent` (the
+    defect is shipped with the app and waits for its trigger: the healthy world passes a look, but not the exercises).
     """
 
     fault_class: ClassVar[FaultClass]
@@ -112,6 +113,7 @@ class Problem:
     requires: ClassVar[frozenset[str]] = frozenset()
     timing_sensitive: ClassVar[bool] = False
     restart_repairs: ClassVar[bool] = False
+    latent: ClassVar[bool] = False
 
     app: App
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from sregym.api.grading import Verdict
 from sregym.api.oracle import Baseline
 from sregym.api.problem import Problem
 from sregym.cluster import snapshot
@@ -139,11 +140,11 @@ class Stage:
     async def heal(self) -> None:
         """Undoes the fault and takes back everything else. Raises Beyond where the application must be made anew."""
         self.state, self.incident, self.broken = State.OVER, None, None
-        if self.problem.timing_sensitive:
-            raise Beyond("what the fault left in motion is not in any object")
         try:
             await self.problem.fault().recover(self.world.faults)
             await self._write_back(self.healthy)
+            if self.problem.latent:
+                await self._restart_the_cause()
             await self._fresh_starts()
             await self.world.faults.until(self.world.app.healthy(), within=BACK_WITHIN_S)
             await self.world.faults.until(Calm(frozenset()), within=BACK_WITHIN_S)
@@ -156,10 +157,33 @@ class Stage:
             raise Beyond(f"data differs: {', '.join(paths)}")
         self.state = State.HEALTHY
 
+    async def passing_glance(self) -> Verdict:
+        """The oracle's look at the present, as soon as it passes; else the last one."""
+        oracle, last = self.problem.mitigation(), Verdict.unscored("not looked at")
+
+        async def look() -> Verdict | None:
+            nonlocal last
+            last = await oracle.glance(self.world.oracle_ctx, self.baseline)
+            return last if last.passed else None
+
+        try:
+            return await self.world.faults.poll(look, what="the oracle passes", within=BACK_WITHIN_S)
+        except WaitTimeout:
+            return last
+
+    async def _restart_the_cause(self) -> None:
+        """What a latent defect has left in motion (a queue, a cache) is in its processes, not in any object."""
+        topology, namespace = self.world.app.topology, self.world.app.namespace
+        names = dict.fromkeys(ref.name for cause in self.problem.root_causes() for ref in cause.components)
+        for name in names:
+            selection = Selection(kind=POD, namespace=namespace, labels=topology.service(name).selector)
+            for one in await self.cluster.list(selection):
+                await self.cluster.delete(ref_of(one, POD))
+
     async def _taken_back(self) -> bool:
         """Whether the incident is on again, and alone, after everything since was written back."""
         assert self.broken is not None
-        if self.problem.timing_sensitive:
+        if self.problem.latent:
             return False
         try:
             await self._write_back(self.broken)

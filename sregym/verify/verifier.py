@@ -155,7 +155,12 @@ class _Course:
 
     async def _healthy(self, stage: Stage) -> None:
         begun = anyio.current_time()
-        verdict = await self.problem.mitigation().check(stage.world.oracle_ctx, stage.baseline)
+        oracle, ctx = self.problem.mitigation(), stage.world.oracle_ctx
+        if self.problem.latent:
+            # The exercises would be the trigger.
+            verdict = await stage.passing_glance()
+        else:
+            verdict = await oracle.check(ctx, stage.baseline)
         seconds = anyio.current_time() - begun
         self._add(CellResult.judged(CellKind.HEALTHY, "healthy", passes=True, verdict=verdict, seconds=seconds))
 
