@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from sregym.incidentops.adversary import Arena, Found, beam, exhaustive, random_sequences, tasks
+from sregym.incidentops.adversary import Arena, Found, alphabet, beam, exhaustive, random_sequences, tasks
 
 LIMIT = 0.5
 
@@ -53,14 +53,21 @@ def main() -> int:
     parser.add_argument("--length", type=int, default=2, help="exhaustive up to so many calls")
     parser.add_argument("--beam", type=int, default=6, help="width of the beam")
     parser.add_argument("--beam-length", type=int, default=16)
+    parser.add_argument("--screen", type=int, default=2, help="tasks that a random sequence is screened on")
+    parser.add_argument("--only", choices=["exhaustive", "beam", "random"], default=None)
     given = parser.parse_args()
     arena, held_out = Arena(tasks([0])), Arena(tasks([1, 2]))
-    rows = [
-        report("exhaustive", exhaustive(arena, length=given.length), held_out),
-        report("beam", beam(arena, width=given.beam, length=given.beam_length), held_out),
-        report("random", random_sequences(arena, count=given.random, seed=1), held_out),
-    ]
-    rows[2]["sequences"] = given.random
+    searches = {
+        "exhaustive": exhaustive(arena, length=given.length),
+        "beam": beam(arena, width=given.beam, length=given.beam_length),
+        "random": random_sequences(arena, count=given.random, seed=1, screen=given.screen),
+    }
+    rows = [report(name, found, held_out) for name, found in searches.items() if given.only in (None, name)]
+    for row in rows:
+        if row["search"] == "random":
+            row["sequences"] = given.random
+        elif row["search"] == "beam":
+            row["sequences"] = given.beam * len(alphabet()) * given.beam_length
     highest = max(row["best_mean"] for row in rows)
     json.dump({"limit": LIMIT, "highest": highest, "searches": rows}, sys.stdout, indent=1)
     sys.stdout.write("\n")

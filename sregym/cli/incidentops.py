@@ -44,9 +44,7 @@ async def serve(*, host: str | None = None, port: int | None = None, db: str | N
     db
         SQLite file for episodes, or `:memory:`.
     """
-    import uvicorn
-
-    from sregym.incidentops.server.app import make_app
+    from sregym.incidentops.server.app import serving
     from sregym.incidentops.settings import ServerSettings
 
     given = {key: value for key, value in {"host": host, "port": port, "db": db}.items() if value is not None}
@@ -55,19 +53,10 @@ async def serve(*, host: str | None = None, port: int | None = None, db: str | N
         f"IncidentOps on http://{settings.host}:{settings.port} (page: /play), episodes in {settings.database()}"
     )
     try:
-        application = make_app(settings)
+        server = serving(settings)
     except StoreError as error:
         raise PrerequisiteError(str(error), cure="name another file with --db") from error
-    await uvicorn.Server(
-        uvicorn.Config(
-            application,
-            host=settings.host,
-            port=settings.port,
-            ws_max_size=settings.max_body_bytes,
-            timeout_graceful_shutdown=5,
-            log_level="warning",
-        )
-    ).serve()
+    await server.serve()
 
 
 @incidentops_app.command

@@ -119,12 +119,12 @@ def diagnosis(*, ledger: Ledger, end: End) -> float:
 def grade(*, ledger: Ledger, end: End, root_cause: float, par: int, limit: int) -> Score:
     """Put the parts together."""
     resolved = resolution(ledger=ledger, end=end)
-    worked = resolved > 0.0  # quick and careful count only for something that was achieved
     parts = {
-        "efficiency": efficiency(ledger=ledger, par=par, limit=limit) if worked else 0.0,
+        # Quick and careful count only as far as something was achieved.
+        "efficiency": resolved * efficiency(ledger=ledger, par=par, limit=limit),
         "diagnosis": diagnosis(ledger=ledger, end=end),
         "verified": sum(ledger.verified) / len(ledger.verified),
-        "safety": max(0.0, 1.0 - UNNEEDED_COST * ledger.unneeded) if worked else 0.0,
+        "safety": resolved * max(0.0, 1.0 - UNNEEDED_COST * ledger.unneeded),
     }
     outcome = (resolved + root_cause) / 2
     process = sum(parts.values()) / len(parts)

@@ -18,6 +18,8 @@ class ServerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="INCIDENTOPS_", frozen=True, extra="ignore", populate_by_name=True)
     host: str = "0.0.0.0"
     port: int = Field(default=7860, ge=0, le=65535)
+    also_port: int = Field(default=0, ge=0, le=65535)
+    """A second port to listen on; containers of OpenEnv are expected on 8000, Spaces on 7860. 0: none."""
     db: str = ""
     """SQLite file, `:memory:`, or empty: one file per port in the user's state folder."""
     max_sessions: int = Field(default=256, ge=1, validation_alias="MAX_CONCURRENT_ENVS")

@@ -6,6 +6,7 @@ python main.py incidentops serve                        (in the repository)
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 # Started from the package folder the name `sregym` is not importable yet: the folder above it is its home.
-if __name__ == "server.app":
+if __name__ in ("server.app", "__main__"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
+import uvicorn
 from fastapi import FastAPI
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import ConcurrencyConfig
@@ -122,19 +124,30 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
+def listen(settings: ServerSettings) -> list[socket.socket]:
+    """The sockets to serve on: the port, and the second one when there is one."""
+    ports = [settings.port] + ([settings.also_port] if settings.also_port else [])
+    return [uvicorn.Config("", host=settings.host, port=port).bind_socket() for port in ports]
+
+
+def serving(settings: ServerSettings) -> uvicorn.Server:
+    """A server for the application with our limits."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            make_app(settings),
+            host=settings.host,
+            port=settings.port,
+            ws_max_size=settings.max_body_bytes,
+            timeout_graceful_shutdown=5,
+            log_level="warning",
+        )
+    )
+
+
 def main() -> None:
     """Serve with the settings of the environment (the `server` script of the package)."""
-    import uvicorn
-
     settings = ServerSettings()
-    uvicorn.run(
-        make_app(settings),
-        host=settings.host,
-        port=settings.port,
-        ws_max_size=settings.max_body_bytes,
-        timeout_graceful_shutdown=5,
-        log_level="warning",
-    )
+    serving(settings).run(sockets=listen(settings))
 
 
 if __name__ == "__main__":
