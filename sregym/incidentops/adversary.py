@@ -58,6 +58,14 @@ def alphabet() -> list[Call]:
     return calls
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """A sequence with the episodes that it has led to, so that it can be extended without playing it again."""
+
+    calls: tuple[Call, ...]
+    episodes: tuple[Episode, ...]
+
+
 class Arena:
     """The tasks with their history played once, and the claim that is best when nothing is known.
 
@@ -65,50 +73,75 @@ class Arena:
     """
 
     def __init__(self, instances: Sequence[Instance]) -> None:
-        self.instances = list(instances)
-        self._worlds = [Episode(instance).world for instance in self.instances]
+        self.start = Line(calls=(), episodes=tuple(Episode(instance) for instance in instances))
         parsed = {text: rootcause.parse(text) for text in claims()}
-        right = {text: [rootcause.match(claim, i.causes) for i in self.instances] for text, claim in parsed.items()}
+        right = {text: [rootcause.match(claim, i.causes) for i in instances] for text, claim in parsed.items()}
         self.claim = max(right, key=lambda text: math.fsum(right[text]))
         self._right = right[self.claim]
 
-    def score(self, number: int, calls: Sequence[Call]) -> float:
-        """The score of one task after a sequence and the claim."""
-        instance = self.instances[number]
-        episode = Episode(instance, world=self._worlds[number].fork())
-        for call in calls:
-            if not episode.done:
-                episode.step(call.tool, call.arguments)
-        if episode.score is not None:  # out of steps
-            return episode.score.score
-        return episode.graded_now(self._right[number]).score
+    def extend(self, line: Line, call: Call) -> Line:
+        """One call more, in every task."""
+        episodes = tuple(_after(episode, (call,)) for episode in line.episodes)
+        return Line(calls=(*line.calls, call), episodes=episodes)
 
-    def worth(self, calls: Sequence[Call], *, only: Sequence[int] | None = None) -> Found:
-        """The mean score of a sequence over all tasks, or over some."""
-        numbers = range(len(self.instances)) if only is None else only
-        total = math.fsum(self.score(number, calls) for number in numbers)
-        return Found(calls=tuple(calls), claim=self.claim, mean=total / len(numbers), episodes=len(numbers))
+    def found(self, line: Line) -> Found:
+        """What a sequence is worth with the best claim."""
+        total = math.fsum(map(_score, line.episodes, self._right))
+        return Found(calls=line.calls, claim=self.claim, mean=total / len(line.episodes), episodes=len(line.episodes))
+
+    def worth(self, calls: Sequence[Call]) -> Found:
+        """The mean score of a sequence over all tasks."""
+        episodes = tuple(_after(episode, calls) for episode in self.start.episodes)
+        return self.found(Line(calls=tuple(calls), episodes=episodes))
+
+    def sample(self, calls: Sequence[Call], numbers: Sequence[int]) -> float:
+        """The mean score over some tasks."""
+        scores = [_score(_after(self.start.episodes[n], calls), self._right[n]) for n in numbers]
+        return math.fsum(scores) / len(scores)
+
+
+def _after(episode: Episode, calls: Sequence[Call]) -> Episode:
+    played = episode.fork()
+    for call in calls:
+        if not played.done:
+            played.step(call.tool, call.arguments)
+    return played
+
+
+def _score(episode: Episode, right: float) -> float:
+    if episode.score is not None:  # out of steps
+        return episode.score.score
+    return episode.graded_now(right).score
 
 
 def exhaustive(arena: Arena, *, length: int = 2, letters: Sequence[Call] | None = None) -> Iterator[Found]:
-    """Every sequence of at most `length` calls before the close (length 0 closes at once)."""
-    letters = alphabet() if letters is None else letters
-    layer: list[tuple[Call, ...]] = [()]
-    yield arena.worth(())
-    for _ in range(length):
-        layer = [(*calls, call) for calls in layer for call in letters]
-        for calls in layer:
-            yield arena.worth(calls)
+    """Every sequence of at most `length` calls before the close (length 0 closes at once), depth first."""
+    chosen = alphabet() if letters is None else letters
+
+    def below(line: Line) -> Iterator[Found]:
+        yield arena.found(line)
+        if len(line.calls) < length:
+            for call in chosen:
+                yield from below(arena.extend(line, call))
+
+    yield from below(arena.start)
 
 
 def beam(arena: Arena, *, width: int, length: int) -> Iterator[Found]:
     """Beam search: the best of each length are extended by every call; yields the best of every length."""
-    front: list[Found] = [arena.worth(())]
-    letters = alphabet()
+    front = [arena.start]
     for _ in range(length):
-        found = [arena.worth((*kept.calls, call)) for kept in front for call in letters]
-        front = sorted(found, key=lambda item: -item.mean)[:width]
-        yield front[0]
+        ranked: list[tuple[float, int, Line]] = []
+        serial = 0
+        for line in front:
+            for call in alphabet():
+                longer = arena.extend(line, call)
+                serial += 1
+                heapq.heappush(ranked, (arena.found(longer).mean, serial, longer))
+                if len(ranked) > width:
+                    heapq.heappop(ranked)
+        front = [line for _, _, line in sorted(ranked, key=lambda item: -item[0])]
+        yield arena.found(front[0])
 
 
 def random_sequences(
@@ -120,8 +153,8 @@ def random_sequences(
     screened: list[tuple[float, int, tuple[Call, ...]]] = []
     for number in range(count):
         calls = tuple(rng.choice(letters) for _ in range(rng.randint(0, longest)))
-        found = arena.worth(calls, only=rng.sample(range(len(arena.instances)), screen))
-        heapq.heappush(screened, (found.mean, number, calls))
+        mean = arena.sample(calls, rng.sample(range(len(arena.start.episodes)), screen))
+        heapq.heappush(screened, (mean, number, calls))
         if len(screened) > keep:
             heapq.heappop(screened)
     for _, _, calls in sorted(screened, key=lambda item: -item[0]):

@@ -52,6 +52,21 @@ class Episode:
         self.reward_sum = 0.0
         self.score: Score | None = None
 
+    def fork(self) -> Episode:
+        """An independent copy that can be played on (for search). It holds no log lines and no alerts of the past."""
+        old = self.ledger
+        kept = replace(
+            old,
+            clues=list(old.clues),
+            read=list(old.read),
+            fixed=list(old.fixed),
+            clues_at_fix=list(old.clues_at_fix),
+            verified=list(old.verified),
+        )
+        other = Episode(self.instance, world=self.world.fork(), ledger=kept)
+        other.reward_sum, other.score = self.reward_sum, self.score
+        return other
+
     @property
     def done(self) -> bool:
         """Whether the episode has ended."""
