@@ -15,6 +15,8 @@ console = Console(stderr=True, highlight=False)
 """Progress and messages go to standard error; standard output is for results (tables, JSON)."""
 
 output = Console(highlight=False)
+if not output.is_terminal:
+    output.width = 100  # what tables are made for; rich would take 80 for a file or a pipe
 
 _MARK = {
     Outcome.DONE: "[green]done[/]",
