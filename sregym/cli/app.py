@@ -35,7 +35,8 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     app.command(demo_command(content), name="demo")
     app.command(problems_app(catalogue))
     app.command(verify_command(content), name="verify")
-    app.command(cluster_app)
+    app.command(cluster_app(content))
     app.command(doctor_app)
     app.command(recover_app())
+    app.command("sregym.cli.incidentops:incidentops_app", name="incidentops")
     return app

@@ -31,6 +31,7 @@ from sregym.cluster.providers.base import ClusterHandle, ClusterSpec
 from sregym.cluster.providers.capabilities import Capabilities, capabilities_of
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe
 from sregym.cluster.providers.kind import KindProvider
+from sregym.cluster.providers.node_source import ImageSource
 from sregym.cluster.providers.steps import Step
 from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.putback import equalise
@@ -44,6 +45,8 @@ from sregym.progress import Progress
 from sregym.settings import Settings
 
 LOAD_IMAGE = "load-generator"
+TOOLS = ("helm", "kube")
+"""Programs that attempts need on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,23 +80,34 @@ class Site:
         return Site(provider=self.provider, spec=self.spec, handle=handle, images=self.images, tools=self.tools)
 
 
+def provider_of(
+    settings: Settings,
+    content: Content,
+    apps: Sequence[App],
+    progress: Progress,
+    source: ImageSource = ImageSource.AUTO,
+) -> KindProvider:
+    """Makes clusters that have the apps' images on their nodes, and the images that stand beside them."""
+    refs = [ref for app in apps if app.profile == "lite" for ref in app.topology.images_of("lite")]
+    return KindProvider(
+        cache=settings.paths.cache,
+        state=settings.paths.state,
+        progress=progress,
+        source=source,
+        recipes=content.app_images(dict.fromkeys(refs)),
+        beside=[*content.host_images, *agent_recipes()],
+        extra_steps=content.steps,
+    )
+
+
 async def prepare(
     settings: Settings, content: Content, apps: Sequence[App], spec: ClusterSpec, progress: Progress
 ) -> Site:
     """Builds or finds everything and brings the cluster up. Safe to repeat; quick when nothing is missing."""
-    refs = [ref for app in apps if app.profile == "lite" for ref in app.topology.images_of("lite")]
-    recipes = content.app_images(dict.fromkeys(refs))
-    provider = KindProvider(
-        cache=settings.paths.cache,
-        state=settings.paths.state,
-        progress=progress,
-        recipes=recipes,
-        beside=[*content.host_images, *agent_recipes()],
-        extra_steps=content.steps,
-    )
+    provider = provider_of(settings, content, apps, progress)
     handle = await provider.up(spec)
     images = await provider.images([*provider.recipes, *provider.beside])
-    tools = {name: await provider.tool(name) for name in ("helm", "kube")}
+    tools = {name: await provider.tool(name) for name in TOOLS}
     return Site(provider=provider, spec=spec, handle=handle, images=images, tools=tools)
 
 
