@@ -6,7 +6,7 @@ with. A journal whose cluster is gone needs only its host things removed.
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sregym.cluster import recovery
 from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal, open_journals
+from sregym.cluster.lease import lease
 from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.putback import put_back
 from sregym.errors import ClusterError, PrerequisiteError, RecoveryError
@@ -90,8 +91,21 @@ async def recover_cluster(state: Path, cluster: Cluster, *, emit: Emit = silent)
 
 
 async def recover_everything(state: Path, connect: Connect, *, emit: Emit = silent) -> list[Recovered]:
-    """Puts back what every open journal left; goes on past failures and reports each."""
-    return [await _recover_one(journal, connect, emit) for journal in open_journals(state)]
+    """Puts back what every open journal left; goes on past failures and reports each.
+
+    The journals of a run that is alive are not left-overs: its cluster is leased, and it is left alone.
+    """
+    return [await _unless_in_use(state, journal, connect, emit) for journal in open_journals(state)]
+
+
+async def _unless_in_use(state: Path, journal: Journal, connect: Connect, emit: Emit) -> Recovered:
+    head = journal.header
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(lease(state, head.identity, cluster=head.cluster, holder="recover"))
+        except PrerequisiteError as error:
+            return Recovered(attempt=head.attempt, problem="", how=f"left alone: {error.message}")
+        return await _recover_one(journal, connect, emit)
 
 
 async def _recover_one(journal: Journal, connect: Connect, emit: Emit) -> Recovered:
