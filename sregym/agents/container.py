@@ -80,7 +80,10 @@ class AgentContainer:
             await process.run(["docker", "wait", self.name])
         except CommandError as error:
             raise AgentError(f"Docker lost sight of agent {self.spec.name}: {error}") from error
-        ended = _exit_of(await self._state())
+        state = await self._state()
+        if state["Status"] in ("removing", "dead"):
+            raise AgentError(f"the container of agent {self.spec.name} was removed from outside")
+        ended = _exit_of(state)
         if ended.code in (NOT_FOUND, NOT_EXECUTABLE) and (why := await self._never_ran()):
             raise AgentError(f"agent {self.spec.name} cannot be started: {why}")
         return ended

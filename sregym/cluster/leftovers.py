@@ -21,6 +21,7 @@ DOCKER_WITHIN_S = 60.0
 PROCESS_ENDS_WITHIN_S = 5.0
 _DOCKER_KINDS = {"container": ("rm", "--force", "--volumes"), "network": ("network", "rm"), "volume": ("volume", "rm")}
 _GONE = ("no such container", "no such network", "no such volume", "not found")
+UNDER_WAY = "already in progress"
 KINDS = (*_DOCKER_KINDS, "process", "folder")
 
 
@@ -68,10 +69,29 @@ async def remove_host_thing(thing: HostThing) -> None:
 async def _docker_remove(thing: HostThing, verb: Sequence[str]) -> None:
     if thing.kind == "network":
         await _detach_all(thing.name)
+    said = await _refusal(thing, verb)
+    if UNDER_WAY in said.lower():  # somebody else removes it
+        said = await _gone_in_time(thing, verb)
+    if said:
+        raise RecoveryError(f"{thing} cannot be removed: {said}")
+
+
+async def _refusal(thing: HostThing, verb: Sequence[str]) -> str:
+    """What Docker says against removing it; empty where it is gone."""
     done = await process.run(("docker", *verb, thing.name), check=False, within=DOCKER_WITHIN_S)
     said = done.stderr.strip()
-    if not done.ok and not any(text in said.lower() for text in _GONE):
-        raise RecoveryError(f"{thing} cannot be removed: {said}")
+    return "" if done.ok or any(text in said.lower() for text in _GONE) else said
+
+
+async def _gone_in_time(thing: HostThing, verb: Sequence[str]) -> str:
+    async def gone() -> bool | None:
+        return None if await _refusal(thing, verb) else True
+
+    try:
+        await waits.poll(gone, what=f"{thing} is gone", every=0.5, within=DOCKER_WITHIN_S)
+    except WaitTimeout:
+        return "its removal does not end"
+    return ""
 
 
 async def _detach_all(network: str) -> None:

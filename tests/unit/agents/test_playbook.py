@@ -199,7 +199,24 @@ def test_an_account_is_made_again_by_the_right_script(monkeypatch: pytest.Monkey
     calls.clear()
     finding.repair()
     assert calls[0].endswith("users.js")
+    assert calls[-1].startswith("rollout restart deployments/cart")
     assert not any("clean.js" in call for call in calls)
+
+
+def test_a_store_that_wants_a_login_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = healthy()
+    no_account(world)
+    finding = playbook.surest(found_in(world, monkeypatch))[0]
+    calls: list[str] = []
+
+    def run(argv: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+        calls.append(" ".join(argv[1:]))
+        refused = "exec" in calls[-1] and "-u keeper" not in calls[-1]
+        return subprocess.CompletedProcess(argv, int(refused), "", "requires authentication" if refused else "")
+
+    monkeypatch.setattr("sregym.agents.workstation.oncall.kube.subprocess.run", run)
+    finding.repair()
+    assert any("-u keeper" in call and "users.js" in call for call in calls)
 
 
 def test_the_newest_change_is_what_people_changed_last() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from .findings import LIKELY, SURE, Finding, restart
-from .kube import Obj, change, dig, name_of, patch
+from .kube import Done, Obj, change, dig, name_of, patch
 from .wiring_rules import ADDRESS
 from .world import KINDS, World, called, is_ready, texts_of
 
@@ -17,7 +17,7 @@ REFUSED = re.compile(
     r"(?i)authentication failed|authenticationfailed|auth(entication)? error|not authorized|unauthorized|access denied"
     r"|login (was )?refused|could not find user|user .{0,40}(not found|does not exist)|password authentication"
 )
-ACCOUNT = re.compile(r"""user['"]?\s*:\s*['"](\w+)['"]""")
+QUOTED = re.compile(r"""(?:(\w+)\s*:\s*)?["'](\w+)["']""")
 SCRIPTS = "/docker-entrypoint-initdb.d"
 MAKES_ACCOUNT = re.compile(r"(?i)createuser|create user|create role")
 TAKES_AWAY = re.compile(r"(?i)dropuser|drop user|revoke|dropdatabase|\.remove\(|deletemany")
@@ -50,7 +50,7 @@ def login_refused(world: World) -> Iterator[Finding]:
                 f" dropped, or its password or rights were changed. {_accounts(world, store)}",
                 f"logins are refused ({refused[-1][:300]}), {name_of(workload)} crashes and restarts, and requests"
                 " fail.",
-                partial(_remake_accounts, store, workload, scripts),
+                partial(_remake_accounts, world, store, workload, scripts),
             )
 
 
@@ -82,12 +82,35 @@ def _rewrite(configmap: Obj, file: str, value: Obj, users: list[Obj]) -> None:
         restart(workload)
 
 
-def _remake_accounts(store: Obj, client: Obj, scripts: list[str]) -> None:
-    namespace = store["metadata"]["namespace"]
+def _remake_accounts(world: World, store: Obj, client: Obj, scripts: list[str]) -> None:
+    """Run the scripts again; where the store wants a login for that, with the first account that still works."""
     for script in scripts:
-        resource = f"{KINDS[store['kind']]}/{name_of(store)}"
-        change("exec", resource, "-n", namespace, "--", "sh", f"{SCRIPTS}/{script}")
+        if not _in_store(store, f"sh {SCRIPTS}/{script}").ok and (login := _login(world, store)):
+            with_login = f'mongo() {{ command mongo {login} "$@"; }}; . {SCRIPTS}/{script}'
+            _in_store(store, with_login)
     restart(client)
+
+
+def _login(world: World, store: Obj) -> str:
+    """Options of the shell for an account of the store that can log in; empty where none is found."""
+    for name in _named_accounts(world, store):
+        options = f"-u {name} -p {name} --authenticationDatabase admin"
+        if _in_store(store, f"mongo --quiet {options} admin --eval 'db.getName()'").ok:
+            return options
+    return ""
+
+
+def _in_store(store: Obj, command: str) -> Done:
+    resource = f"{KINDS[store['kind']]}/{name_of(store)}"
+    return change("exec", resource, "-n", store["metadata"]["namespace"], "--", "bash", "-c", command)
+
+
+def _named_accounts(world: World, store: Obj) -> list[str]:
+    """Names in the scripts that can be accounts: what is quoted and is no role and no database."""
+    mounted = _configmaps_of(store)
+    texts = [text for one in world.configmaps if name_of(one) in mounted for text in texts_of(one.get("data"))]
+    found = [name for text in texts for key, name in QUOTED.findall(text) if key in ("", "user")]
+    return sorted(set(found))
 
 
 def _account_scripts(world: World, store: Obj) -> list[str]:
@@ -103,10 +126,9 @@ def _account_scripts(world: World, store: Obj) -> list[str]:
 
 
 def _accounts(world: World, store: Obj) -> str:
-    """Names of the accounts that the store's scripts make."""
-    texts = [text for c in world.configmaps if name_of(c) in _configmaps_of(store) for text in texts_of(c.get("data"))]
-    names = sorted({name for text in texts for name in ACCOUNT.findall(text)})
-    return f"Its scripts make the account(s) {', '.join(names)}." if names else ""
+    """A sentence about the accounts that there should be."""
+    names = _named_accounts(world, store)
+    return f"Its scripts make {' and '.join(names)}." if names else ""
 
 
 def _stores_of(world: World, workload: Obj) -> Iterator[Obj]:
