@@ -13,6 +13,7 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.fake import FakeCluster
 from sregym.cluster.journal import Journal, open_journals
+from sregym.cluster.lease import lease
 from sregym.cluster.objects import CONFIGMAP, Ref
 from sregym.coordinator.recovery import JournalFacts, recover_cluster, recover_everything
 from sregym.errors import RecoveryError, Unavailable
@@ -71,6 +72,15 @@ async def test_the_world_is_put_back_and_the_journal_closed(killed: Killed) -> N
     assert await killed.is_clean()
     assert not open_journals(killed.state)
     assert await recover_everything(killed.state, killed.connect) == []
+
+
+async def test_a_run_that_is_alive_is_left_alone(killed: Killed) -> None:
+    await killed.begin()
+    async with lease(killed.state, await killed.cluster.identity(), cluster="fake", holder="run one"):
+        done = await recover_everything(killed.state, killed.connect)
+        assert "in use by run one" in done[0].how
+        assert not await killed.is_clean()
+    assert (await recover_everything(killed.state, killed.connect))[0].how.startswith("put back")
 
 
 async def test_a_journal_without_its_cluster_is_abandoned(killed: Killed) -> None:
