@@ -127,7 +127,13 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
 def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
     """`main.py demo`."""
 
-    async def demo(*, healthy_phase: float = DEMO_HEALTHY_S) -> int:
+    async def demo(
+        *,
+        healthy_phase: Annotated[
+            float, Parameter(help="Seconds of normal traffic before each incident.")
+        ] = DEMO_HEALTHY_S,
+        cluster: Annotated[str, Parameter(help="Name of the kind cluster.")] = DEFAULT_NAME,
+    ) -> int:
         """From a bare machine to graded incidents: two problems, a rule-based agent, and one that knows the answer.
 
         Needs no key and no image registry. The first time everything that is missing is built, which takes a while.
@@ -140,6 +146,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
             agents=DEMO_AGENTS,
             judge_model="offline",
             healthy_s=healthy_phase,
+            spec=ClusterSpec(name=cluster),
         )
         return await carry_out(request, content(), settings)
 

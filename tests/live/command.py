@@ -10,12 +10,19 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from sregym.cluster.journal import Journal, open_journals
+from sregym.cluster.leftovers import HostThing
+from sregym.cluster.providers.base import DEFAULT_NAME
+from sregym.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = "k8s_target_port-misconfig_hotel_reservation"
-NODE_LABEL = "io.x-k8s.kind.cluster"
+CLUSTER = os.environ.get("SREGYM_TEST_CLUSTER", DEFAULT_NAME)
+"""The kind cluster that live tests run on; several test processes can share a machine with one each."""
+ON_CLUSTER = ("--cluster", CLUSTER)
 
 
 @dataclass
@@ -46,6 +53,11 @@ class Command:
 
     def wait(self, within: float = 900.0) -> int:
         return self.child.wait(timeout=within)
+
+
+def journals() -> list[Journal]:
+    """Open journals of the cluster that these tests use."""
+    return [one for one in open_journals(Settings().paths.state) if one.header.cluster == CLUSTER]
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -89,32 +101,36 @@ def call(*argv: str, folder: Path, within: float = 900.0) -> tuple[int, str]:
 
 
 @dataclass(frozen=True)
-class Host:
-    """What there is on this machine that an attempt could leave behind."""
+class Traces:
+    """What an attempt has noted that it makes on this machine, so that it can be looked for afterwards.
 
-    containers: frozenset[str]
-    networks: frozenset[str]
-    processes: frozenset[str] = field(default_factory=frozenset)
+    Only that: other runs may be at work on the same machine.
+    """
 
+    things: tuple[HostThing, ...]
 
-def host() -> Host:
-    """Containers that are no nodes, Docker networks, and gateway processes."""
-    return Host(
-        containers=frozenset(_docker("ps", "--all", "--format", "{{.Names}}")) - _nodes(),
-        networks=frozenset(_docker("network", "ls", "--format", "{{.Name}}")),
-        processes=frozenset(_gateways()),
-    )
+    @classmethod
+    def of(cls, journals: Sequence[Journal]) -> Traces:
+        return cls(things=tuple(one.host for journal in journals for one in journal.entries if one.host is not None))
 
-
-def _nodes() -> frozenset[str]:
-    return frozenset(_docker("ps", "--all", "--filter", f"label={NODE_LABEL}", "--format", "{{.Names}}"))
+    def left(self) -> list[str]:
+        """Those that are still there."""
+        return [str(thing) for thing in self.things if _is_there(thing)]
 
 
-def _docker(*argv: str) -> Sequence[str]:
-    return subprocess.run(["docker", *argv], check=True, capture_output=True, text=True).stdout.split()
+def _is_there(thing: HostThing) -> bool:
+    if thing.kind == "folder":
+        return Path(thing.name).exists()
+    if thing.kind == "process":
+        return any(str(thing.pid) == pid for pid in _gateways())
+    argv = ["docker", thing.kind, "inspect", "--format", "{{.Name}}", thing.name]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode == 0 or "no such" in done.stderr.lower() or "not found" in done.stderr.lower(), done.stderr
+    return done.returncode == 0
 
 
 def _gateways() -> Iterator[str]:
+    """Process ids of gateways."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")

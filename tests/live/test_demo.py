@@ -9,15 +9,14 @@ import pytest
 
 from sregym.results import Status, load_run
 from sregym.results.record import Grade
-from tests.live.command import call, host
+from tests.live.command import ON_CLUSTER, call, journals
 from tests.live.world import world_differences
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(2400)]
 
 
 def test_the_demo_grades_two_agents_on_two_problems(tmp_path: Path) -> None:
-    before = host()
-    code, said = call("demo", folder=tmp_path, within=2400)
+    code, said = call("demo", *ON_CLUSTER, folder=tmp_path, within=2400)
     assert code == 0, said
     (run,) = (tmp_path / "results").iterdir()
     results = load_run(run)
@@ -29,14 +28,14 @@ def test_the_demo_grades_two_agents_on_two_problems(tmp_path: Path) -> None:
     assert str(run) in said.replace("\n", "")
     assert "mitigation" in said
     assert anyio.run(world_differences) == []
-    assert host() == before
+    assert journals() == []
 
 
 @pytest.mark.acceptance
 @pytest.mark.timeout(3600)
 def test_reference_passes_the_whole_suite_and_nop_none_of_it(tmp_path: Path) -> None:
     arguments = ["--suite", "smoke", "--agent", "reference", "--agent", "nop", "--judge-model", "offline"]
-    code, said = call(*arguments, "--healthy-phase", "10", folder=tmp_path, within=3600)
+    code, said = call(*arguments, *ON_CLUSTER, "--healthy-phase", "10", folder=tmp_path, within=3600)
     assert code == 0, said
     (run,) = (tmp_path / "results").iterdir()
     attempts = load_run(run).attempts

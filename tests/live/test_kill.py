@@ -7,9 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sregym.cluster.journal import open_journals
-from sregym.settings import Settings
-from tests.live.command import PROBLEM, call, host, main
+from tests.live.command import ON_CLUSTER, PROBLEM, Traces, call, journals, main
 from tests.live.world import world_differences
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
@@ -38,19 +36,16 @@ ALL = [
 
 
 def _killed_at(point: str, folder: Path) -> None:
-    before = host()
     arguments = ["--problem", PROBLEM, "--agent", "reference", "--judge-model", "offline", "--healthy-phase", "3"]
-    with main(*arguments, folder=folder / "run") as command:
+    with main(*arguments, *ON_CLUSTER, folder=folder / "run") as command:
         command.until_event(point)
         command.kill()
+    traces = Traces.of(journals())
     code, said = call("recover", folder=folder / "recover")
     assert code == 0, said
-    assert host() == before
+    assert traces.left() == []
     assert anyio.run(world_differences) == []
-    assert not open_journals(Settings().paths.state)
-    again, said = call("recover", folder=folder / "again")
-    assert again == 0, said
-    assert "nothing is left" in said
+    assert journals() == []
 
 
 @pytest.mark.parametrize("point", ALWAYS)

@@ -17,6 +17,7 @@ from sregym.coordinator.world import active_fault, running_app
 from sregym.events import EventLog
 from sregym.progress import Silent
 from sregym.settings import Settings
+from tests.live.command import CLUSTER
 
 pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1200)]
 
@@ -30,7 +31,7 @@ async def test_it_stays_broken_for_five_minutes(tmp_path: Path) -> None:
         catalogue=Catalogue.discover("problems"), app_images=recipes_for, host_images=HOST_SIDE, steps=STEPS
     )
     problem = content.catalogue.build(PROBLEM, "lite")
-    site = await prepare(settings, content, [problem.app], ClusterSpec(), Silent())
+    site = await prepare(settings, content, [problem.app], ClusterSpec(name=CLUSTER), Silent())
     problem = equipped(problem, site.tools)
     clock = PhaseClock()
     with EventLog(tmp_path / "events.jsonl") as emit:

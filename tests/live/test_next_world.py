@@ -9,7 +9,7 @@ import pytest
 
 from sregym.results import AttemptRecord, Status, load_run
 from sregym.results.record import Grade
-from tests.live.command import PROBLEM, ROOT, call, host
+from tests.live.command import ON_CLUSTER, PROBLEM, ROOT, call, journals
 from tests.live.world import world_differences
 
 pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(900)]
@@ -18,20 +18,17 @@ VANDAL = str(ROOT / "tests" / "live" / "agents" / "vandal" / "agent.yaml")
 
 
 def test_the_next_attempt_inherits_nothing(tmp_path: Path) -> None:
-    before = host()
     arguments = ["--problem", PROBLEM, "--agent", VANDAL, "--agent", "reference"]
-    code, said = call(*arguments, "--judge-model", "offline", "--healthy-phase", "3", folder=tmp_path)
+    code, said = call(*arguments, *ON_CLUSTER, "--judge-model", "offline", "--healthy-phase", "3", folder=tmp_path)
     assert code == 0, said
     (run,) = (tmp_path / "results").iterdir()
     records = {one.agent.name: one for one in load_run(run).attempts}
     vandal, reference = records["vandal"], records["reference"]
     assert vandal.status is Status.GRADED, vandal.reason
-    assert _names(
-        vandal, "Namespace intruder", "ClusterRole left-behind", "ConfigMap notes", "ConfigMap coredns", "Node "
-    )
+    _names(vandal, "Namespace intruder", "ClusterRole left-behind", "ConfigMap notes", "ConfigMap coredns", "Node ")
     assert reference.end_to_end is Grade.PASSED
     assert anyio.run(world_differences) == []
-    assert host() == before
+    assert journals() == []
 
 
 def _names(record: AttemptRecord, *wanted: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sregym.catalogue import Catalogue
-from tests.live.command import ROOT, call
+from tests.live.command import ON_CLUSTER, ROOT, call
 
 pytestmark = [pytest.mark.live]
 
@@ -28,7 +28,7 @@ def touched() -> list[str]:
 
 
 def _verified(ids: list[str], folder: Path, within: float) -> None:
-    code, said = call("verify", *ids, folder=folder, within=within)
+    code, said = call("verify", *ids, *ON_CLUSTER, folder=folder, within=within)
     assert code == 0, said
 
 
