@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import anyio
@@ -72,7 +72,8 @@ class Settled(Oracle):
                 for exercise in self.exercises:
                     ctx.emit("oracle.exercise", exercise=repr(exercise))
                     await exercise.run(ctx)
-                return await _Pass(oracle=self, ctx=ctx, hold=self.hold, restarted=first.restarted).run()
+                last = await _Pass(oracle=self, ctx=ctx, hold=self.hold, restarted=first.restarted).run()
+                return replace(last, hold_s=verdict.hold_s + last.hold_s)
         except ClusterError as error:
             return Verdict.unscored(f"{type(error).__name__}: {error}")
 
