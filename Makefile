@@ -12,16 +12,16 @@ demo: ## From a bare machine to graded incidents: builds, cluster, two problems,
 	$(RUN) main.py demo
 
 test: ## All checks: lint, types, imports, Go, unit, flow, crash, contract, and live on a cluster
-	$(RUN) python scripts/test.py
+	$(RUN) python -m scripts.test
 
 acceptance: ## The whole live matrix: every problem, every agent, every kill point (about an hour)
-	$(RUN) python scripts/test.py --acceptance
+	$(RUN) python -m scripts.test --acceptance
 
 lint: ## ruff, mypy --strict, import contracts
-	$(RUN) python scripts/test.py --only lint
+	$(RUN) python -m scripts.test --only lint
 
 unit: ## Everything that needs no cluster
-	$(RUN) python scripts/test.py --only fast
+	$(RUN) python -m scripts.test --only fast
 
 build: ## Builds every tool and image ahead of time
 	$(RUN) main.py cluster build

@@ -1,9 +1,9 @@
 """Runs every check of this repository in turn, and sums up in one last line: `N passed, N failed, N skipped`.
 
-    python scripts/test.py                  what `make test` and CI run
-    python scripts/test.py --only lint      lint, types, import contracts
-    python scripts/test.py --only fast      everything that needs no cluster
-    python scripts/test.py --acceptance     the whole live matrix
+    python -m scripts.test                  what `make test` and CI run
+    python -m scripts.test --only lint      lint, types, import contracts
+    python -m scripts.test --only fast      everything that needs no cluster
+    python -m scripts.test --acceptance     the whole live matrix
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
+
+from sregym.cluster.providers.base import DEFAULT_NAME
+from sregym.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ["main.py", "cli.py", "sregym", "apps", "injectors", "oracles", "problems", "benchmarks", "tests", "scripts"]
@@ -83,6 +86,15 @@ def fast() -> Count:
     return pytest("tests that need no cluster", "tests", "-m", "not live")
 
 
+def live(marks: str) -> Count:
+    """Tests on a real cluster, which is made first, with everything that goes on it (from a bare machine: built)."""
+    up = step("cluster", sys.executable, "main.py", "cluster", "up")
+    if up.failed:
+        return up
+    kubeconfig = Settings().paths.state / "clusters" / f"{DEFAULT_NAME}.kubeconfig"
+    return up + pytest("live tests", "tests", "--live", "-m", marks, f"--kubeconfig={kubeconfig}", "--durations=25")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=["lint", "fast"])
@@ -94,8 +106,7 @@ def main() -> int:
         count = go() + fast()
     else:
         count = lint() + go() + fast()
-        marks = "live" if options.acceptance else "live and not acceptance"
-        count += pytest("live tests", "tests", "--live", "-m", marks)
+        count += live("live" if options.acceptance else "live and not acceptance")
     say(f"\n{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed or not count.passed else 0
 

@@ -21,9 +21,14 @@ async def test_overhead_leaves_out_the_agent_the_healthy_phase_and_proof_windows
 
 async def test_a_phase_is_booked_also_when_it_fails() -> None:
     clock = PhaseClock()
-    with pytest.raises(RuntimeError), clock.phase("inject"):
-        await anyio.sleep(3)
-        raise RuntimeError
+
+    async def fails() -> None:
+        with clock.phase("inject"):
+            await anyio.sleep(3)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await fails()
     assert clock.phases["inject"] == pytest.approx(3, abs=0.01)
 
 
