@@ -1,9 +1,9 @@
 """Runs every check of this repository in turn, and sums up in one last line: `N passed, N failed, N skipped`.
 
-    python -m scripts.test                  what `make test` and CI run
-    python -m scripts.test --only lint      lint, types, import contracts
-    python -m scripts.test --only fast      everything that needs no cluster
-    python -m scripts.test --acceptance     the whole live matrix
+python -m scripts.test                  what `make test` and CI run
+python -m scripts.test --only lint      lint, types, import contracts
+python -m scripts.test --only fast      everything that needs no cluster
+python -m scripts.test --acceptance     the whole live matrix
 """
 
 from __future__ import annotations
