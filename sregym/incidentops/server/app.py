@@ -127,7 +127,7 @@ def __getattr__(name: str) -> Any:
 def listen(settings: ServerSettings) -> list[socket.socket]:
     """The sockets to serve on: the port, and the second one when there is one."""
     ports = [settings.port] + ([settings.also_port] if settings.also_port else [])
-    return [uvicorn.Config("", host=settings.host, port=port).bind_socket() for port in ports]
+    return [socket.create_server((settings.host, port), backlog=2048) for port in ports]
 
 
 def serving(settings: ServerSettings) -> uvicorn.Server:
@@ -137,7 +137,9 @@ def serving(settings: ServerSettings) -> uvicorn.Server:
             make_app(settings),
             host=settings.host,
             port=settings.port,
+            ws="websockets-sansio",
             ws_max_size=settings.max_body_bytes,
+            ws_per_message_deflate=False,  # messages are small and mostly local: packing costs more than sending
             timeout_graceful_shutdown=5,
             log_level="warning",
         )

@@ -60,13 +60,15 @@ class AlertBook:
 
     def observe(self, *, tick: int, name: str, broken: list[tuple[str, str]]) -> None:
         """Take one tick's violations of one service into account."""
+        if not broken and not self.alerts and not self.streaks:
+            return
         open_here = {alert.rule: alert for alert in self.alerts if alert.service == name and alert.state == "firing"}
         seen = set()
         for rule, text in broken:
             seen.add(rule)
             if (alert := open_here.get(rule)) is not None:
                 alert.text = text
-                self.streaks[f"{name}/{rule}"] = 0
+                self.streaks.pop(f"{name}/{rule}", None)
                 continue
             self._count_up(tick=tick, name=name, rule=rule, text=text)
         self._count_down(tick=tick, name=name, seen=seen, open_here=open_here)
@@ -77,7 +79,7 @@ class AlertBook:
         if streak < FOR_TICKS:
             self.streaks[key] = streak
             return
-        self.streaks[key] = 0
+        self.streaks.pop(key, None)
         self.alerts.append(
             Alert(service=name, rule=rule, severity=SEVERITY[rule], state="firing", since=tick, text=text)
         )
@@ -90,8 +92,9 @@ class AlertBook:
             streak = min(self.streaks.get(key, 0), 0) - 1
             if -streak >= FOR_TICKS:
                 alert.state, alert.until = "resolved", tick
-                streak = 0
-            self.streaks[key] = streak
+                self.streaks.pop(key, None)
+            else:
+                self.streaks[key] = streak
         for key in [k for k, v in self.streaks.items() if v > 0 and k.startswith(f"{name}/")]:
             if key.split("/", 1)[1] not in seen:
-                self.streaks[key] = 0
+                del self.streaks[key]
