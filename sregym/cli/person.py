@@ -22,7 +22,7 @@ from sregym import process
 from sregym.agents.outside import Invitation, OutsideAgent
 from sregym.cli.console import console, output
 from sregym.cli.run import EXTERNAL, carry_out, request_of
-from sregym.cluster.providers.base import DEFAULT_NAME, ClusterSpec
+from sregym.cluster.providers.base import ClusterSpec
 from sregym.coordinator.lab import Content
 from sregym.errors import CommandError, PrerequisiteError, SregymError, principal
 from sregym.settings import Settings
@@ -53,11 +53,9 @@ class Session:
         output.print(f"You are on call for {told.app_name} (namespaces {', '.join(told.namespaces)}).\n{HELP}")
 
 
-async def play(
-    content: Callable[[], Content], *, cluster: str = DEFAULT_NAME, healthy_phase: float | None = None
-) -> int:
+async def play(content: Callable[[], Content], *, spec: ClusterSpec, healthy_s: float | None = None) -> int:
     """Reads commands until `exit` or the end of the input."""
-    session = Session(spec=ClusterSpec(name=cluster), healthy_s=healthy_phase)
+    session = Session(spec=spec, healthy_s=healthy_s)
     output.print(HELP)
     async with anyio.create_task_group() as tasks:
         while (line := await _ask()) is not None:
