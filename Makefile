@@ -1,6 +1,7 @@
 # A thin front: every target is one command that can be run by itself.
 UV := scripts/uv
 RUN := $(UV) run --frozen --quiet
+TEST := $(RUN) --all-extras python -m scripts.test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test acceptance lint unit build clean-cluster
@@ -12,16 +13,16 @@ demo: ## From a bare machine to graded incidents: builds, cluster, two problems,
 	$(RUN) main.py demo
 
 test: ## All checks: lint, types, imports, Go, unit, flow, crash, contract, and live on a cluster
-	$(RUN) python -m scripts.test
+	$(TEST)
 
 acceptance: ## The whole live matrix: every problem, every agent, every kill point (about an hour)
-	$(RUN) python -m scripts.test --acceptance
+	$(TEST) --acceptance
 
 lint: ## ruff, mypy --strict, import contracts
-	$(RUN) python -m scripts.test --only lint
+	$(TEST) --only lint
 
 unit: ## Everything that needs no cluster
-	$(RUN) python -m scripts.test --only fast
+	$(TEST) --only fast
 
 build: ## Builds every tool and image ahead of time
 	$(RUN) main.py cluster build
