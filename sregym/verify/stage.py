@@ -29,7 +29,7 @@ from sregym.settings import Timeouts
 BACK_WITHIN_S = 45.0
 """How long the application may take to be healthy again before it is deployed anew."""
 
-STILL_ON_WITHIN_S = 30.0
+STILL_ON_WITHIN_S = 20.0
 """How long the symptom may take to show again after what a cheat changed was taken back."""
 
 _BACK_OFF = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull")
