@@ -13,11 +13,13 @@ import threading
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sregym.incidentops.episode import Episode, StepResult
 from sregym.incidentops.errors import EpisodeError, StoreError
 from sregym.incidentops.scenarios import build
+from sregym.incidentops.scenarios.catalogue import REVISION
 from sregym.incidentops.scoring import Ledger, Score
 from sregym.incidentops.world.simulation import World
 from sregym.incidentops.world.state import Alert, Change, LogLine, Sample
@@ -30,36 +32,7 @@ SCHEMA_VERSION = 1
 _ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
 MEMORY = ":memory:"
 
-SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE episodes (
-  id TEXT PRIMARY KEY, scenario TEXT NOT NULL, level TEXT NOT NULL, seed INTEGER NOT NULL, incident_id TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('open', 'finished')), tick INTEGER NOT NULL, steps INTEGER NOT NULL,
-  dynamics TEXT NOT NULL, -- effect levels, last errors, alert streaks, ledger
-  reward_sum REAL NOT NULL, score TEXT, number INTEGER NOT NULL UNIQUE
-) WITHOUT ROWID;
-CREATE INDEX by_number ON episodes (status, number);
-CREATE TABLE dependencies (episode INTEGER, caller TEXT, callee TEXT, share REAL, PRIMARY KEY (episode, caller, callee))
-  WITHOUT ROWID;
-CREATE TABLE services (episode INTEGER, name TEXT, version TEXT, restarting INTEGER, crashed INTEGER, restarts INTEGER,
-  rolled_back TEXT, broken TEXT, PRIMARY KEY (episode, name)) WITHOUT ROWID;
-CREATE TABLE config (episode INTEGER, service TEXT, key TEXT, stored TEXT, running TEXT, declared TEXT,
-  PRIMARY KEY (episode, service, key)) WITHOUT ROWID;
-CREATE VIEW flags AS SELECT episode, service, substr(key, 7) AS flag, running FROM config WHERE key LIKE 'flags.%';
-CREATE TABLE deploys (episode INTEGER, service TEXT, n INTEGER, version TEXT, previous TEXT, author TEXT, tick INTEGER,
-  summary TEXT, diff TEXT, config TEXT, PRIMARY KEY (episode, service, n)) WITHOUT ROWID;
-CREATE TABLE logs (episode INTEGER, n INTEGER, tick INTEGER, second INTEGER, service TEXT, level TEXT, text TEXT,
-  clue INTEGER, PRIMARY KEY (episode, n)) WITHOUT ROWID;
-CREATE TABLE metrics (episode INTEGER, tick INTEGER, service TEXT, rps REAL, error REAL, p95_ms REAL, cpu_pct REAL,
-  memory_mb REAL, disk_pct REAL, queue REAL, lag_s REAL, connections REAL, connection_limit INTEGER,
-  PRIMARY KEY (episode, tick, service)) WITHOUT ROWID;
-CREATE TABLE alerts (episode INTEGER, n INTEGER, service TEXT, rule TEXT, severity TEXT, state TEXT, since INTEGER,
-  until INTEGER, text TEXT, PRIMARY KEY (episode, n)) WITHOUT ROWID;
-CREATE TABLE changes (episode INTEGER, n INTEGER, tick INTEGER, service TEXT, text TEXT, PRIMARY KEY (episode, n))
-  WITHOUT ROWID;
-CREATE TABLE actions (episode INTEGER, step INTEGER, tool TEXT, arguments TEXT, result TEXT, error TEXT, reward REAL,
-  parts TEXT, done INTEGER, PRIMARY KEY (episode, step)) WITHOUT ROWID;
-"""
+SCHEMA = Path(__file__).with_suffix(".sql")
 KEEP = 10_000  # finished episodes
 PRUNE_EVERY = 100  # episodes
 TABLES = ("dependencies", "services", "config", "deploys", "logs", "metrics", "alerts", "changes", "actions")
@@ -116,9 +89,10 @@ class Store:
         tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             with self._transaction():
-                for statement in SCHEMA.split(";\n"):
+                for statement in SCHEMA.read_text(encoding="utf-8").split(";\n"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+                self._db.execute("INSERT INTO meta VALUES ('revision', ?)", (REVISION,))
             return
         if "meta" not in tables:
             raise StoreError(f"{self.path} is a database of something else")
@@ -126,6 +100,10 @@ class Store:
         if found is None or found[0] != str(SCHEMA_VERSION):
             version = found[0] if found else "none"
             raise StoreError(f"{self.path} has schema version {version}, this program writes {SCHEMA_VERSION}")
+
+    def _same_revision(self) -> bool:
+        row = self._db.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
+        return row is not None and row[0] == REVISION
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -346,12 +324,14 @@ class Store:
         """An episode as it stood after its last step.
 
         Raises:
-            EpisodeError: no such episode.
+            EpisodeError: no such episode, or of another revision of the world.
         """
         with self._lock:
             row = self._db.execute("SELECT * FROM episodes WHERE id = ?", (episode_id,)).fetchone()
             if row is None:
                 raise EpisodeError(f"no episode {episode_id!r}")
+            if not self._same_revision():
+                raise EpisodeError(f"{self.path} was written by another revision of the world than {REVISION}")
             world = World(build(row[1], row[2], row[3]))
             world.tick_now = row[6]
             world.levels, world.last_error, world.alerts.streaks, ledger = json.loads(row[8])

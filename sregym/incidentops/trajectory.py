@@ -16,6 +16,7 @@ from sregym.incidentops.episode import Episode, StepResult
 from sregym.incidentops.errors import EpisodeError, UnknownTaskError
 from sregym.incidentops.policies.base import Played
 from sregym.incidentops.scenarios import build
+from sregym.incidentops.scenarios.catalogue import REVISION
 from sregym.incidentops.server.tools import TOOLS
 
 FORMAT = "incidentops-trajectory/1"
@@ -47,6 +48,7 @@ def record(played: Played) -> dict[str, Any]:
     ]
     return {
         "format": FORMAT,
+        "revision": REVISION,
         "scenario": instance.scenario,
         "level": instance.level,
         "seed": instance.seed,
@@ -128,6 +130,8 @@ def replay(line: Mapping[str, Any]) -> tuple[Replayed, list[StepResult]]:
         if line["format"] != FORMAT:
             raise EpisodeError(f"format {line['format']!r} is not {FORMAT}")
         episode = Episode(build(line["scenario"], line["level"], int(line["seed"])))
+        if line["revision"] != REVISION:
+            raise EpisodeError(f"recorded with revision {line['revision']} of the world, this is {REVISION}")
         results = [episode.step(step["tool"], step["arguments"]) for step in line["steps"]]
         name = f"{line['scenario']}/{line['level']}/{line['seed']}/{line['policy']}"
         recorded = str(line["digest"])

@@ -16,6 +16,8 @@ from sregym.incidentops.errors import ScenarioError, UnknownTaskError
 from sregym.incidentops.scenarios.schema import Scenario
 from sregym.incidentops.world.instance import LEVELS, Level
 
+REVISION = "1"
+"""Of world, scenarios and scoring together: raised by every change that can change a score or an observation."""
 SPLIT_SEEDS = {"train": range(1000, 1100), "validation": range(500, 510), "test": range(0, 50)}
 
 
