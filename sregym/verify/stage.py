@@ -29,6 +29,8 @@ from sregym.settings import Timeouts
 BACK_WITHIN_S = 45.0
 """How long the application may take to be healthy again before it is deployed anew."""
 
+SAME_DATA_WITHIN_S = 15.0
+
 STILL_ON_WITHIN_S = 20.0
 """How long the symptom may take to show again after what a cheat changed was taken back."""
 
@@ -150,12 +152,24 @@ class Stage:
             await self.world.faults.until(Calm(frozenset()), within=BACK_WITHIN_S)
             # Users' failures from before must not be taken for the symptom of the next injection.
             await self.world.faults.until(Not(self.problem.symptom()), within=BACK_WITHIN_S)
-            fingerprint = await self.world.app.fingerprint(self.cluster)
+            await self._same_data()
         except (RecoveryError, WaitTimeout, ClusterError) as error:
             raise Beyond(str(error)) from error
-        if paths := snapshot.changed_paths(self.healthy.fingerprint, fingerprint):
-            raise Beyond(f"data differs: {', '.join(paths)}")
         self.state = State.HEALTHY
+
+    async def _same_data(self) -> None:
+        """Waits until the fingerprint is that of the healthy world: a peer may still be registering. Raises Beyond."""
+        paths: list[str] = []
+
+        async def same() -> bool | None:
+            fingerprint = await self.world.app.fingerprint(self.cluster)
+            paths[:] = snapshot.changed_paths(self.healthy.fingerprint, fingerprint)
+            return None if paths else True
+
+        try:
+            await self.world.faults.poll(same, what="the data are as before", within=SAME_DATA_WITHIN_S, every=2.0)
+        except WaitTimeout as error:
+            raise Beyond(f"data differs: {', '.join(paths)}") from error
 
     async def passing_glance(self) -> Verdict:
         """The oracle's look at the present, as soon as it passes; else the last one."""
