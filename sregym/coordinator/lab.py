@@ -39,6 +39,7 @@ from sregym.coordinator.recovery import JournalFacts, recover_cluster
 from sregym.coordinator.world import Bench
 from sregym.events import Emit
 from sregym.gateway.access import access_objects
+from sregym.gateway.admission import admission_objects
 from sregym.gateway.upstream import ClusterAccess
 from sregym.load import users
 from sregym.progress import Progress
@@ -163,8 +164,9 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
         await stack.enter_async_context(lease(state, identity, cluster=handle.name))
         for done in await recover_cluster(state, cluster, emit=emit):
             emit("recovered", attempt=done.attempt, how=done.how)
-        await cluster.apply(access_objects([]))
-        base_file = state / "bases" / f"{identity}-{_digest_of(access_objects([]))}.json"
+        walls = [*access_objects([]), *admission_objects()]
+        await cluster.apply(walls)
+        base_file = state / "bases" / f"{identity}-{_digest_of(walls)}.json"
         base = await _base(cluster, base_file, emit)
         bench = Bench(
             cluster=cluster,
