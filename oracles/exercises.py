@@ -14,7 +14,7 @@ from oracles.wiring import running_pod
 from oracles.workloads import PodsReplaced, RolledOut
 from sregym.api import AllOf, Exercise, LoadPhase, OracleContext, Selection
 from sregym.cluster.objects import POD
-from sregym.errors import WaitTimeout
+from sregym.errors import Unavailable, WaitTimeout
 
 COMES_BACK_S = 45.0
 
@@ -51,8 +51,16 @@ class FlushCache(Exercise):
         found = await running_pod(ctx, spec.selector)
         if found is None:
             return
-        script = f"printf 'flush_all\\r\\nquit\\r\\n' | nc 127.0.0.1 {self.port}"
-        await ctx.shell.exec(found, ("sh", "-c", script), container=spec.container)
+        said = await ctx.shell.exec(found, ("sh", "-c", flush_script(self.port)), container=spec.container)
+        if said.code != 0 or "OK" not in said.stdout:
+            raise Unavailable(f"{self.service} was not flushed: {said.stderr.strip() or said.stdout.strip()}")
+
+
+def flush_script(port: int) -> str:
+    """Empties a memcached from inside its container: with nc where the image has it, else with bash."""
+    say = "printf 'flush_all\\r\\nquit\\r\\n'"
+    by_bash = f"exec 3<>/dev/tcp/127.0.0.1/{port}; {say} >&3; cat <&3"
+    return f'if command -v nc >/dev/null; then {say} | nc 127.0.0.1 {port}; else bash -c "{by_bash}"; fi'
 
 
 @dataclass(frozen=True, kw_only=True)
