@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from statistics import median
+from textwrap import shorten
 from typing import Annotated
 
 import anyio
@@ -25,6 +26,9 @@ from sregym.judge import Judge, make_judge
 from sregym.settings import Settings
 from sregym.verify import CellKind, CellResult, Outcome, Report, verify
 from sregym.verify.verifier import ALL_CELLS
+
+WHY_CHARACTERS = 120
+"""Of a reason in the table; all of it is in the JSON."""
 
 WRONG_CELLS = 1
 """Exit code where a claim of a problem does not hold."""
@@ -162,7 +166,7 @@ def show(reports: Sequence[Report]) -> None:
     """The table of all cells, and what it took."""
     for report in reports:
         table = Table("cell", "name", "seen", "", "s", "hold s", title=report.problem_id, title_justify="left")
-        table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("why", ratio=1)
         for one in report.cells:
             table.add_row(*_row(one))
         output.print(table)
@@ -182,7 +186,7 @@ def _row(cell: CellResult) -> tuple[str, ...]:
         f"[{colour}]{cell.outcome}[/]",
         f"{cell.seconds:.0f}",
         f"{cell.hold_s:.0f}",
-        escape(cell.why),
+        escape(shorten(cell.why, WHY_CHARACTERS, placeholder=" ...")),
     )
 
 
