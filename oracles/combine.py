@@ -84,10 +84,14 @@ class Settled(Oracle):
             return
         base = ctx.traffic.base
         await ctx.traffic.phase(LoadPhase(rate=base.rate, operations=self.mix))
+        interrupted = False
         try:
             yield
+        except anyio.get_cancelled_exc_class():
+            interrupted = True  # the users are on their way out, too: nobody would answer
+            raise
         finally:
-            with anyio.CancelScope(shield=True):
+            if not interrupted:
                 await ctx.traffic.phase(base)
 
 
