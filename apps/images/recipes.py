@@ -147,8 +147,8 @@ CLUSTER_SIDE: Sequence[ImageRecipe] = (
 )
 """Images that pods run. Nothing in their names or contents tells what they are for here."""
 
-HOST_SIDE: Sequence[ImageRecipe] = (_twin("load-generator", "load"), _twin("gateway-relay", "relay"))
-"""Images of containers beside the cluster; agents never see them."""
+HOST_SIDE: Sequence[ImageRecipe] = (_twin("load-generator", "load"),)
+"""Images of containers beside the cluster; agents never see them. (The gateway's is `sregym.agents.images`.)"""
 
 
 def recipes_for(refs: Iterable[str]) -> list[ImageRecipe]:
