@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from anyio.lowlevel import checkpoint
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 
@@ -17,6 +18,7 @@ from sregym.incidentops.rubrics import IncidentRubric
 from sregym.incidentops.scenarios import Task, build, catalogue, num_tasks, splits, task_at
 from sregym.incidentops.store import Store
 from sregym.incidentops.world.instance import LEVELS
+from sregym.incidentops.world.simulation import World
 
 NAME = "incidentops_env"
 VERSION = "1.0.0"
@@ -60,11 +62,13 @@ class IncidentEnvironment(Environment[ToolCallAction, IncidentObservation, Incid
             EpisodeError: a value of the wrong type.
         """
         chosen = choose(seed=seed, scenario=scenario or task, level=level, split=split, index=index)
-        if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > 255):
-            raise EpisodeError("episode_id must be a string of at most 255 characters")
+        _check_id(episode_id)
+        return self._begin(Episode(build(chosen.scenario, chosen.level, chosen.seed)), episode_id)
+
+    def _begin(self, episode: Episode, episode_id: str | None) -> IncidentObservation:
         self._release()
         self._reset_rubric()
-        self._episode = Episode(build(chosen.scenario, chosen.level, chosen.seed))
+        self._episode = episode
         self._episode_id = episode_id or str(uuid.uuid4())
         if self._store is not None:
             self._key = self._store.begin(self._episode_id, self._episode)
@@ -97,15 +101,31 @@ class IncidentEnvironment(Environment[ToolCallAction, IncidentObservation, Incid
         return observation
 
     async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **kw: Any
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        scenario: str | None = None,
+        task: str | None = None,
+        level: str | None = None,
+        split: str | None = None,
+        index: int | None = None,
+        **_: Any,
     ) -> IncidentObservation:
-        """`reset` on the event loop: it takes a millisecond, a thread would cost more than it frees."""
-        return self.reset(seed=seed, episode_id=episode_id, **kw)
+        """`reset` on the event loop, in small pieces, so that many resets at once do not hold up anybody's step."""
+        chosen = choose(seed=seed, scenario=scenario or task, level=level, split=split, index=index)
+        _check_id(episode_id)
+        instance = build(chosen.scenario, chosen.level, chosen.seed)
+        world = World(instance)
+        while world.tick_now < 0:
+            await checkpoint()
+            world.tick()
+        await checkpoint()
+        return self._begin(Episode(instance, world=world), episode_id)
 
     async def step_async(
         self, action: ToolCallAction, timeout_s: float | None = None, **kw: Any
     ) -> IncidentObservation:
-        """`step` on the event loop, for the same reason."""
+        """`step` on the event loop: it takes half a millisecond, a thread would cost more than it frees."""
         return self.step(action, timeout_s=timeout_s)
 
     @property
@@ -234,6 +254,11 @@ def choose(*, seed: object, scenario: object, level: object, split: object, inde
     checked = catalogue().level(hardness)
     catalogue().scenario(name)
     return Task(id=f"{name}/{checked}/{number}", index=0, scenario=name, level=checked, seed=number)
+
+
+def _check_id(episode_id: object) -> None:
+    if episode_id is not None and (not isinstance(episode_id, str) or len(episode_id) > 255):
+        raise EpisodeError("episode_id must be a string of at most 255 characters")
 
 
 def arguments_of(body: Mapping[str, Any]) -> dict[str, Any]:
