@@ -96,6 +96,10 @@ async def _until_gone(cluster: Cluster, name: str, within: float) -> None:
 
 
 async def _drop_finalizers(cluster: Cluster, name: str) -> None:
+    """Of everything that is left inside, and of the namespace itself (those of its metadata; its spec's are the
+    controller's own)."""
+    with suppress(NotFound):
+        await cluster.patch(Ref(NAMESPACE, name), {"metadata": {"finalizers": None}})
     for kind in await cluster.kinds():
         if not kind.namespaced:
             continue

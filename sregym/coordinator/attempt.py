@@ -196,8 +196,10 @@ def _status(draft: _Draft) -> tuple[Status, str]:
 def _book(draft: _Draft, error: BaseException, emit: Emit) -> None:
     """What an error makes of the attempt. Errors that stop the run, and bugs, are raised again."""
     known = principal(error)
-    if known is None or isinstance(known, STOPS_THE_RUN):
+    if known is None:
         raise error
+    if isinstance(known, STOPS_THE_RUN):
+        raise known from error
     handed_over = draft.session.started_at is not None
     voids = isinstance(known, InjectionError) or not (handed_over or isinstance(known, AgentError))
     draft.status = Status.VOID if voids else Status.UNSCORED

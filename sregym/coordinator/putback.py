@@ -14,7 +14,7 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
 from sregym.cluster.snapshot import Difference, Snapshot
-from sregym.errors import DirtyClusterError, RecoveryError
+from sregym.errors import DirtyClusterError, RecoveryError, WaitTimeout
 from sregym.events import Emit, silent
 
 
@@ -38,16 +38,23 @@ async def put_back(
     differs from the base; the journal then stays open and `main.py recover` goes on from it.
     """
     try:
+        await _undo(cluster, journal, namespaces, emit)
+        await remove_namespaces(cluster, namespaces)
+        found = await equalise(cluster, base, emit=emit)
+    except WaitTimeout as error:
+        raise DirtyClusterError(f"the world could not be put back: {error}") from error
+    journal.close()
+    return PutBack(differences=found)
+
+
+async def _undo(cluster: Cluster, journal: Journal, namespaces: Sequence[str], emit: Emit) -> None:
+    try:
         await recovery.undo(journal, cluster, emit=emit)
     except RecoveryError as error:
         # What is bound to objects of the application counts as undone when they are gone with it.
         emit("undo.again", reason=str(error))
         await remove_namespaces(cluster, namespaces)
         await recovery.undo(journal, cluster, emit=emit)
-    await remove_namespaces(cluster, namespaces)
-    found = await equalise(cluster, base, emit=emit)
-    journal.close()
-    return PutBack(differences=found)
 
 
 async def equalise(cluster: Cluster, base: Snapshot, *, emit: Emit = silent) -> Sequence[Difference]:

@@ -90,6 +90,12 @@ async def recover_cluster(state: Path, cluster: Cluster, *, emit: Emit = silent)
     return done
 
 
+async def abandon_cluster(state: Path, identity: str, *, emit: Emit = silent) -> None:
+    """Closes the journals of a cluster that was replaced: only this machine has to be cleaned. Raises RecoveryError."""
+    for journal in open_journals(state, identity=identity):
+        await recovery.abandon(journal, emit=emit)
+
+
 async def recover_everything(state: Path, connect: Connect, *, emit: Emit = silent) -> list[Recovered]:
     """Puts back what every open journal left; goes on past failures and reports each.
 

@@ -20,7 +20,8 @@ from sregym.catalogue import Entry
 from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
 from sregym.coordinator.lab import Lab, Site, open_lab
-from sregym.errors import AgentError, DirtyClusterError
+from sregym.coordinator.recovery import abandon_cluster
+from sregym.errors import AgentError, RecoveryError
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
@@ -91,19 +92,20 @@ class Runner:
     _replaced: int = 0
 
     async def run(self, site: Site) -> None:
-        """Makes every attempt of the plan. Raises DirtyClusterError when new clusters do not help either."""
+        """Makes every attempt of the plan. Raises RecoveryError when new clusters do not help either."""
         tasks = self.plan.tasks()
         with EventLog(self.folder.path / "run.jsonl", *self.listeners) as emit:
             while tasks:
                 try:
                     tasks = await self._work(site, tasks, emit)
-                except DirtyClusterError as error:
+                except RecoveryError as error:
                     self._replaced += 1
                     emit("cluster.replacing", reason=str(error))
                     if self._replaced > MAX_REPLACEMENTS:
                         raise
                     tasks = [one for one in tasks if not self._is_done(one)]
-                    site = await site.replaced()
+                    spoilt, site = site, await site.replaced()
+                    await abandon_cluster(self.settings.paths.state, spoilt.handle.identity, emit=emit)
 
     async def _work(self, site: Site, tasks: Sequence[Task], emit: EventLog) -> list[Task]:
         async with open_lab(site, self.settings, seed=self.seed, emit=emit) as lab:
