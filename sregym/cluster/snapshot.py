@@ -175,12 +175,17 @@ def _fingerprint_differences(before: Mapping[str, Any], after: Mapping[str, Any]
     ]
 
 
+_ABSENT = object()
+"""Stands for a key that is not there, which differs from one that is null."""
+
+
 def changed_paths(before: Any, after: Any, *, path: str = "", most: int = 8) -> list[str]:
     """Where two JSON values differ, as dotted paths, at most so many."""
     if before == after:
         return []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        pairs = [(str(key), before.get(key), after.get(key)) for key in sorted(before.keys() | after.keys())]
+        keys = sorted(before.keys() | after.keys())
+        pairs = [(str(key), before.get(key, _ABSENT), after.get(key, _ABSENT)) for key in keys]
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = [(str(i), old, new) for i, (old, new) in enumerate(zip(before, after, strict=True))]
     else:

@@ -200,3 +200,7 @@ json_values = st.recursive(
 @given(json_values, json_values)
 def test_paths_are_found_exactly_where_values_differ(one: Any, two: Any) -> None:
     assert bool(changed_paths(one, two)) == (one != two)
+
+
+def test_a_key_that_is_absent_differs_from_one_that_is_null() -> None:
+    assert changed_paths({}, {"a": None}) == ["a"]
