@@ -13,19 +13,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import hypothesis
-import hypothesis
 import looptime
 import pytest
 
 from sregym.cluster.fake import FakeCluster
 
-# No test is judged by time, and CI plays the same examples each time; at home new ones are tried.
+# A busy machine is not a defect: no deadline for a single example. CI plays the same examples each time; at home new ones are tried.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("house")
-
-# A busy machine is not a defect: no deadline for a single example.
-hypothesis.settings.register_profile("here", deadline=None)
-hypothesis.settings.load_profile("here")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
