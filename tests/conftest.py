@@ -18,7 +18,7 @@ import pytest
 
 from sregym.cluster.fake import FakeCluster
 
-# A busy machine is not a defect: no deadline for a single example. CI plays the same examples each time; at home new ones are tried.
+# A busy machine is not a defect: no deadline for a single example. CI plays the same examples each time.
 hypothesis.settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("house")
 
