@@ -19,11 +19,11 @@ from sregym.agents.environment import agent_environment, kubeconfig_text
 from sregym.agents.runtime import private_folder
 from sregym.agents.spec import AgentSpec
 from sregym.agents.things import HostJournal, Names
+from sregym.cluster.tasks import single_error
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.server import Gateway, TcpPorts, Urls, running_gateway
-from sregym.gateway.single import single_error
 from sregym.gateway.upstream import ClusterAccess
 
 

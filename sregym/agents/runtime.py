@@ -24,13 +24,13 @@ from sregym.agents.spec import AgentSpec
 from sregym.agents.things import HostJournal, Names, owned
 from sregym.api.repair import KubectlCall
 from sregym.cluster import waits
+from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, CommandError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.identity import Identity
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.server import Gateway, running_gateway
-from sregym.gateway.single import single_error
 from sregym.gateway.upstream import ClusterAccess
 
 START_WITHIN_S = 30.0

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 import h11
 
-from sregym.gateway.single import single_error
+from sregym.cluster.tasks import single_error
 
 MAX_HEAD = 64 * 1024
 """Bytes of request line and headers together; the API server's own limit is of this order."""

@@ -17,11 +17,11 @@ import anyio
 from anyio.abc import SocketListener
 from pydantic import BaseModel, ConfigDict
 
+from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.models import ModelAccess
-from sregym.gateway.single import single_error
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings

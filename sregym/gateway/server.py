@@ -19,13 +19,13 @@ import anyio.abc
 
 from sregym import process
 from sregym.cluster import waits
+from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.serve import Listen, Ports, ServeConfig
-from sregym.gateway.single import single_error
 from sregym.gateway.submission import submission_app
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket

@@ -9,8 +9,8 @@ import yaml
 from anyio.abc import SocketListener
 from starlette.types import ASGIApp
 
+from sregym.cluster.tasks import single_error
 from sregym.gateway.http1 import Handler, serve_connection
-from sregym.gateway.single import single_error
 from sregym.gateway.web import served, tcp_socket
 
 LOOPBACK = "127.0.0.1"
