@@ -1,6 +1,6 @@
 # A thin front: every target is one command that can be run by itself.
 UV := scripts/uv
-RUN := $(UV) run --frozen --quiet
+RUN := $(UV) run --frozen
 TEST := $(RUN) --all-extras python -m scripts.test
 
 .DEFAULT_GOAL := help
