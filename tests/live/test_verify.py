@@ -12,8 +12,8 @@ from tests.live.command import ON_CLUSTER, ROOT, call
 
 pytestmark = [pytest.mark.live]
 
-ALWAYS = ("k8s_target_port-misconfig_hotel_reservation", "storage_user_unregistered-1")
-"""One in Kubernetes objects, one in data."""
+ALWAYS = ("scale_pod_zero_hotel_reservation", "configmap_drift_hotel_reservation")
+"""One in workloads, one in configuration."""
 
 
 def touched() -> list[str]:
