@@ -92,6 +92,7 @@ class KindProvider:
 
     async def load(self, handle: ClusterHandle) -> list[BuiltImage]:
         """Bring to the nodes what they lack of the recipes' images. Returns what was brought."""
+        await _refuse_unserved_addresses(handle.node_names)  # a node that was restarted has lost it
         images = await self.images(self.recipes)
         return await load_images(handle.node_names, list(images.values()), cache=self.cache, progress=self.progress)
 
@@ -253,7 +254,6 @@ class KindProvider:
                     on_line=lambda line: self.progress.note(name, line),
                 )
                 handle = await self._ready(spec, image)
-                await _refuse_unserved_addresses(handle.node_names)
         except CommandError as error:
             raise explained(error, spec, log) from error
         except BaseException:
@@ -355,5 +355,6 @@ async def _refuse_unserved_addresses(nodes: Sequence[str]) -> None:
     async with anyio.create_task_group() as tasks:
         for node in nodes:
             for chain in ("FORWARD", "OUTPUT"):
-                rule = ["iptables", "-w", "-I", chain, "-d", SERVICE_RANGE, "-j", "REJECT"]
-                tasks.start_soon(process.run, ["docker", "exec", node, *rule])
+                rule = f"{chain} -d {SERVICE_RANGE} -j REJECT"
+                once = f"iptables -w -C {rule} 2>/dev/null || iptables -w -I {rule}"
+                tasks.start_soon(process.run, ["docker", "exec", node, "sh", "-c", once])
