@@ -1,10 +1,10 @@
 """How long an attempt takes without its agent, and how much memory the cluster with the application needs.
 
-    python benchmarks/attempt_overhead.py [--attempts 10] [--problem ID ...]
+    python benchmarks/attempt_overhead.py [--attempts 10] [--problem ID ... | --suite smoke] [--agent reference ...]
 
-Runs attempts of `nop` and `reference` in turn on hotel-reservation and prints one JSON object: `median_overhead_s`
-(without agent, healthy phase and proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase),
-`memory_mib` (of the nodes, under load), `attempts`.
+Runs attempts on hotel-reservation and prints one JSON object: `median_overhead_s` (without agent, healthy phase and
+proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase), `memory_mib` (of the nodes, under
+load), `attempts`, `end_to_end` (passed of graded, by agent).
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sregym.results import AttemptRecord, Status, load_run
+from sregym.results.record import Grade
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEMS = ("k8s_target_port-misconfig_hotel_reservation", "scale_pod_zero_hotel_reservation")
+AGENTS = ("nop", "reference")
 SAMPLE_EVERY_S = 5.0
 
 
@@ -66,18 +68,27 @@ def _words(*argv: str) -> Sequence[str]:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split()
 
 
-def run(attempts: int, problems: Sequence[str], results: Path, cluster: str) -> Sequence[AttemptRecord]:
-    """Makes at least so many attempts. Raises RuntimeError where the run fails."""
-    each = -(-attempts // (2 * len(problems)))
-    chosen = [word for one in problems for word in ("--problem", one)]
-    command = [sys.executable, str(ROOT / "main.py"), *chosen, "--agent", "nop", "--agent", "reference"]
-    command += ["--judge-model", "offline", "--healthy-phase", "10", f"--n-attempts={each}", f"--cluster={cluster}"]
-    environment = {"SREGYM_RESULTS_DIR": str(results)}
-    done = subprocess.run(["env", *(f"{k}={v}" for k, v in environment.items()), *command], check=False, stdout=2)
+def run(choice: Sequence[str], results: Path, cluster: str) -> Sequence[AttemptRecord]:
+    """Runs what was chosen, in the words of the command line. Raises RuntimeError where the run fails."""
+    command = [sys.executable, str(ROOT / "main.py"), *choice, "--judge-model", "offline", "--healthy-phase", "10"]
+    done = subprocess.run(
+        ["env", f"SREGYM_RESULTS_DIR={results}", *command, f"--cluster={cluster}"], check=False, stdout=2
+    )
     if done.returncode:
         raise RuntimeError(f"the run ended with {done.returncode}")
-    (folder,) = results.iterdir()
-    return load_run(folder).attempts
+    newest = max(results.iterdir(), key=lambda folder: folder.stat().st_mtime)
+    return load_run(newest).attempts
+
+
+def chosen(options: argparse.Namespace) -> list[str]:
+    """The run's own arguments: a suite once, or problems so often that there are enough attempts."""
+    agents = options.agent or AGENTS
+    words = [word for one in agents for word in ("--agent", one)]
+    if options.suite:
+        return [*words, "--suite", options.suite]
+    problems = options.problem or PROBLEMS
+    each = -(-options.attempts // (len(agents) * len(problems)))
+    return [*words, *(word for one in problems for word in ("--problem", one)), f"--n-attempts={each}"]
 
 
 def summary(records: Sequence[AttemptRecord], memory: Sequence[float]) -> dict[str, object]:
@@ -92,7 +103,13 @@ def summary(records: Sequence[AttemptRecord], memory: Sequence[float]) -> dict[s
         "memory_mib": _median(memory),
         "attempts": len(graded),
         "not_graded": len(records) - len(graded),
+        "end_to_end": {name: _passed(records, name) for name in sorted({one.agent.name for one in records})},
     }
+
+
+def _passed(records: Sequence[AttemptRecord], agent: str) -> str:
+    graded = [one for one in records if one.agent.name == agent and one.status is Status.GRADED]
+    return f"{sum(one.end_to_end is Grade.PASSED for one in graded)}/{len(graded)}"
 
 
 def _median(values: Iterable[float]) -> float | None:
@@ -104,13 +121,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--attempts", type=int, default=10)
     parser.add_argument("--problem", action="append", default=[])
+    parser.add_argument("--suite", help="once through a suite instead")
+    parser.add_argument("--agent", action="append", default=[])
+    parser.add_argument("--results", type=Path, help="keep the run's results in this folder")
     parser.add_argument("--cluster", default="kind")
     options = parser.parse_args()
     meter = MemoryMeter(cluster=options.cluster)
     thread = threading.Thread(target=meter.run, daemon=True)
     thread.start()
-    with tempfile.TemporaryDirectory(prefix="overhead-") as results:
-        records = run(options.attempts, options.problem or PROBLEMS, Path(results), options.cluster)
+    with tempfile.TemporaryDirectory(prefix="overhead-") as scratch:
+        records = run(chosen(options), options.results or Path(scratch), options.cluster)
     meter.stop()
     thread.join(timeout=SAMPLE_EVERY_S * 2)
     sys.stdout.write(json.dumps(summary(records, meter.samples)) + "\n")
