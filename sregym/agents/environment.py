@@ -6,6 +6,8 @@ clients insist on is a dummy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import yaml
 
 from sregym.agents.container import HOME
@@ -20,7 +22,7 @@ def agent_environment(
     *,
     api_host: str,
     api_port: int,
-    mcp_url: str,
+    urls: Mapping[str, str],
     kubeconfig: str,
     logs: str,
     artifact: str,
@@ -28,12 +30,16 @@ def agent_environment(
     model_url: str | None,
     reasoning_effort: str | None,
 ) -> dict[str, str]:
-    """The agent's own variables come last and win, but for those that say where things are."""
+    """The agent's own variables come last and win, but for those that say where things are.
+
+    Args:
+        urls: Addresses of further doors, by the variables that hold them.
+    """
     told = {
         "KUBECONFIG": kubeconfig,
         "API_HOSTNAME": api_host,
         "API_PORT": str(api_port),
-        "MCP_SERVER_URL": mcp_url,
+        **urls,
         "AGENT_LOGS_DIR": logs,
         "AGENT_VERSION": spec.version,
         "SREGYM_ARTIFACT_ID": artifact,

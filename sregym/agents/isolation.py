@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from sregym import process
 from sregym.agents.things import HostJournal, Names, owned
@@ -31,19 +30,6 @@ NO_OTHER_DNS = (
 looks a foreign name up is told so after a second."""
 NO_IPV6 = ("--sysctl", "net.ipv6.conf.all.disable_ipv6=1", "--sysctl", "net.ipv6.conf.default.disable_ipv6=1")
 NO_RIGHTS = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--ulimit", "core=0")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ports:
-    """Where the gateway container listens; the numbers are those that agents of this field expect."""
-
-    api: int = 8000
-    mcp: int = 9954
-    kube: int = 16443
-    model: int = 8080
-
-
-PORTS = Ports()
 
 
 @asynccontextmanager
@@ -73,13 +59,14 @@ async def gateway_container(journal: HostJournal, names: Names, gateway: Gateway
 
 
 def _relay_config(gateway: Gateway) -> str:
-    sockets = gateway.sockets
-    forwards = [("kube", PORTS.kube, sockets.kube.name), ("api", PORTS.api, sockets.api.name)]
-    if gateway.model:
-        forwards.append(("model", PORTS.model, sockets.model.name))
     listeners = [
-        {"name": name, "listen": f":{port}", "upstream": f"unix://{SOCKETS}/{socket}", "token": gateway.token}
-        for name, port, socket in forwards
+        {
+            "name": door.name,
+            "listen": f":{door.port}",
+            "upstream": f"unix://{SOCKETS}/{gateway.sockets.of(door).name}",
+            "token": gateway.token,
+        }
+        for door in gateway.doors
     ]
     return json.dumps({"listeners": listeners})
 

@@ -141,7 +141,7 @@ def _invite(
         spec,
         api_host=host,
         api_port=int(port),
-        mcp_url="",
+        urls={door.variable: urls.of(door) or "" for door in gateway.doors if door.variable},
         kubeconfig=str(kubeconfig),
         logs=str(attempt_dir),
         artifact=secrets.token_hex(8),

@@ -19,7 +19,7 @@ import anyio.abc
 from sregym.agents.container import KUBECONFIG, LOGS, AgentContainer, AgentExit, agent_container
 from sregym.agents.environment import agent_environment, kubeconfig_text
 from sregym.agents.images import AgentImages, image_of
-from sregym.agents.isolation import GATEWAY, PORTS, gateway_container, isolated_network
+from sregym.agents.isolation import GATEWAY, gateway_container, isolated_network
 from sregym.agents.spec import AgentSpec
 from sregym.agents.things import HostJournal, Names, owned
 from sregym.api.repair import KubectlCall
@@ -28,6 +28,7 @@ from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, CommandError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
+from sregym.gateway.doors import API, KUBE, MODEL
 from sregym.gateway.identity import Identity
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.server import Gateway, running_gateway
@@ -185,7 +186,7 @@ async def agent_world(
                 spec=spec,
                 image=image,
                 environment=_environment(spec, gateway, reasoning_effort),
-                kubeconfig=kubeconfig_text(f"http://{GATEWAY}:{PORTS.kube}", desk.app_info().namespace),
+                kubeconfig=kubeconfig_text(f"http://{GATEWAY}:{KUBE.port}", desk.app_info().namespace),
             )
         )
         payload = reference_payload.encoded() if reference_payload else None
@@ -215,12 +216,12 @@ async def private_folder(journal: HostJournal, state_dir: Path, names: Names) ->
 
 
 def _environment(spec: AgentSpec, gateway: Gateway, reasoning_effort: str | None) -> dict[str, str]:
-    model_url = f"http://{GATEWAY}:{PORTS.model}/v1" if gateway.model else None
+    model_url = f"http://{GATEWAY}:{MODEL.port}/v1" if gateway.model else None
     return agent_environment(
         spec,
         api_host=GATEWAY,
-        api_port=PORTS.api,
-        mcp_url=f"http://{GATEWAY}:{PORTS.mcp}",
+        api_port=API.port,
+        urls={door.variable: f"http://{GATEWAY}:{door.port}" for door in gateway.doors if door.variable},
         kubeconfig=KUBECONFIG,
         logs=LOGS,
         artifact=secrets.token_hex(8),

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import SocketListener
 from pydantic import BaseModel, ConfigDict
+from starlette.types import ASGIApp
 
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
+from sregym.gateway.doors import KUBE, MODEL
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.models import ModelAccess
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings
-
-if TYPE_CHECKING:
-    from sregym.gateway.model_relay import ModelRelay
 
 EVENTS_FILE = "gateway.jsonl"
 
@@ -48,9 +47,9 @@ class ServeConfig(BaseModel):
     access: ClusterAccess
     identity: Identity
     token: str
-    kube: Listen
+    listen: Mapping[str, Listen]
+    """By the names of the doors that this process serves."""
     model: ModelAccess | None = None
-    model_listen: Listen | None = None
     folder: Path
     """Of the attempt: records are written here."""
     ready: Path
@@ -58,11 +57,10 @@ class ServeConfig(BaseModel):
 
 
 class Ports(BaseModel):
-    """The TCP ports that were opened; None where none was asked for."""
+    """The TCP ports that were opened, by the names of doors."""
 
     model_config = ConfigDict(frozen=True)
-    kube: int | None = None
-    model: int | None = None
+    by_door: Mapping[str, int] = {}
 
     @staticmethod
     def read(file: Path) -> Ports | None:
@@ -70,23 +68,34 @@ class Ports(BaseModel):
         return Ports.model_validate_json(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What the applications behind the doors are made of."""
+
+    config: ServeConfig
+    settings: Settings
+    emit: Emit
+
+
 async def serve(config: ServeConfig, settings: Settings) -> None:
     """Serve until cancelled. A process that follows another one takes over its ports."""
     gate = TokenGate(config.token)
     before = Ports.read(config.ready) or Ports()
+    opened: dict[str, int] = {}
     async with AsyncExitStack() as stack:
         emit = stack.enter_context(EventLog(config.folder / EVENTS_FILE))
-        kube = await stack.enter_async_context(
-            serving_kube(config.access, gate, config.identity, _sockets(config.kube, before.kube), emit)
-        )
-        model = None
-        if config.model and config.model_listen:
-            sockets = _sockets(config.model_listen, before.model)
-            relay = await stack.enter_async_context(_relay(config.model, config.folder, settings))
-            await stack.enter_async_context(served(Guarded(relay.app(), gate), sockets))
-            model = _port(sockets)
+        serving = Serving(config=config, settings=settings, emit=emit)
+        for name, listen in config.listen.items():
+            sockets = _sockets(listen, before.by_door.get(name))
+            if (port := _port(sockets)) is not None:
+                opened[name] = port
+            if name == KUBE.name:
+                await stack.enter_async_context(serving_kube(config.access, gate, config.identity, sockets, emit))
+            else:
+                app = await stack.enter_async_context(_APPLICATIONS[name](serving))
+                await stack.enter_async_context(served(Guarded(app, gate), sockets))
         pending = config.ready.with_suffix(".new")
-        pending.write_text(Ports(kube=kube, model=model).model_dump_json(), encoding="utf-8")
+        pending.write_text(Ports(by_door=opened).model_dump_json(), encoding="utf-8")
         pending.rename(config.ready)
         await anyio.sleep_forever()
 
@@ -113,16 +122,19 @@ async def serving_kube(
                 tasks.cancel_scope.cancel()
 
 
-def _relay(access: ModelAccess, folder: Path, settings: Settings) -> ModelRelay:
+@asynccontextmanager
+async def _relay(serving: Serving) -> AsyncIterator[ASGIApp]:
     from sregym.gateway.model_relay import ModelRelay  # takes a second to import, and is seldom needed
 
-    key = settings.models.agent_api_key
-    return ModelRelay(
-        access,
-        key=key.get_secret_value() if key else None,
-        folder=folder,
-        retries=settings.models.max_retries,
-    )
+    access, models = serving.config.model, serving.settings.models
+    assert access is not None
+    key = models.agent_api_key.get_secret_value() if models.agent_api_key else None
+    async with ModelRelay(access, key=key, folder=serving.config.folder, retries=models.max_retries) as relay:
+        yield relay.app()
+
+
+_APPLICATIONS: Mapping[str, Callable[[Serving], AbstractAsyncContextManager[ASGIApp]]] = {MODEL.name: _relay}
+"""What answers behind a door, without the check of the token."""
 
 
 def _sockets(listen: Listen, before: int | None) -> list[socket.socket]:

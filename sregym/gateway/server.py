@@ -7,9 +7,8 @@ gateway container mounts; TCP ports are opened only for agents that are not in o
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,12 +22,13 @@ from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
+from sregym.gateway.doors import API, DOORS, KUBE, MODEL, Door
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.serve import Listen, Ports, ServeConfig
 from sregym.gateway.submission import submission_app
 from sregym.gateway.upstream import ClusterAccess
-from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
+from sregym.gateway.web import Guarded, check_ports, served, tcp_socket, unix_socket
 
 START_WITHIN_S = 30.0
 RESTART_AFTER_S = 0.2
@@ -39,21 +39,37 @@ LOG_FILE = "gateway.log"
 
 @dataclass(frozen=True, kw_only=True)
 class TcpPorts:
-    """Where to listen for agents outside our container. 0 = any free port."""
+    """Where to listen for agents outside our container. 0 = any free port, as for every door that is not named here."""
 
     host: str = "127.0.0.1"
     api: int = 8000
     kube: int = 16443
-    model: int = 0
+
+    def of(self, door: Door) -> int:
+        return int(getattr(self, door.name, 0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Urls:
     """Where an agent outside our container finds things; the token is in the path."""
 
-    kube: str
-    api: str
-    model: str | None
+    by_door: Mapping[str, str]
+    """Addresses by the names of the doors that are open."""
+
+    def of(self, door: Door) -> str | None:
+        return self.by_door.get(door.name)
+
+    @property
+    def kube(self) -> str:
+        return self.by_door[KUBE.name]
+
+    @property
+    def api(self) -> str:
+        return self.by_door[API.name]
+
+    @property
+    def model(self) -> str | None:
+        return self.of(MODEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +78,20 @@ class Sockets:
 
     folder: Path
 
+    def of(self, door: Door) -> Path:
+        return self.folder / f"{door.name}.sock"
+
     @property
     def kube(self) -> Path:
-        return self.folder / "kube.sock"
+        return self.of(KUBE)
 
     @property
     def api(self) -> Path:
-        return self.folder / "api.sock"
+        return self.of(API)
 
     @property
     def model(self) -> Path:
-        return self.folder / "model.sock"
+        return self.of(MODEL)
 
 
 @dataclass(kw_only=True)
@@ -89,6 +108,11 @@ class Gateway:
     _gate: TokenGate
     _child: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _child_gone: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def doors(self) -> tuple[Door, ...]:
+        """Those that are open: no model, no door to it."""
+        return tuple(door for door in DOORS if door is not MODEL or self.model)
 
     async def revoke(self) -> None:
         """Refuse everything from now on, for good; what was open is cut. Returns when that is so. Idempotent."""
@@ -135,6 +159,8 @@ async def running_gateway(
         listening = [stack.enter_context(closing(unix_socket(sockets.api)))]
         if tcp:
             listening.append(stack.enter_context(closing(tcp_socket(tcp.host, tcp.api))))
+            # The child, which listens there, could only die of it.
+            check_ports(tcp.host, *(tcp.of(door) for door in gateway.doors if door is not API))
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
         config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
         config.ready.unlink(missing_ok=True)
@@ -143,7 +169,8 @@ async def running_gateway(
         tasks.start_soon(_keep_running, gateway, config, runtime, emit)
         ports = await _ready(config, folder / LOG_FILE)
         if tcp:
-            gateway.urls = _urls(tcp, secret, ports, listening[-1])
+            opened = {**ports.by_door, API.name: listening[-1].getsockname()[1]}
+            gateway.urls = Urls(by_door={name: _url(tcp.host, port, secret) for name, port in opened.items()})
         yield gateway
 
 
@@ -180,14 +207,17 @@ def _child_config(
     gateway: Gateway, access: ClusterAccess, identity: Identity, runtime: Path, tcp: TcpPorts | None
 ) -> ServeConfig:
     host = tcp.host if tcp else None
-    model = Listen(unix=gateway.sockets.model, host=host, port=tcp.model if tcp else 0)
+    listen = {
+        door.name: Listen(unix=gateway.sockets.of(door), host=host, port=tcp.of(door) if tcp else 0)
+        for door in gateway.doors
+        if door is not API
+    }
     return ServeConfig(
         access=access,
         identity=identity,
         token=gateway.token,
-        kube=Listen(unix=gateway.sockets.kube, host=host, port=tcp.kube if tcp else 0),
+        listen=listen,
         model=gateway.model,
-        model_listen=model if gateway.model else None,
         folder=gateway.folder,
         ready=runtime / "ready.json",
     )
@@ -201,14 +231,8 @@ def _check_model(model: ModelAccess | None) -> None:
         )
 
 
-def _urls(tcp: TcpPorts, token: str, ports: Ports, api: socket.socket) -> Urls:
-    def url(port: int) -> str:
-        host = f"[{tcp.host}]" if ":" in tcp.host else tcp.host
-        return f"http://{host}:{port}{PREFIX}{token}"
-
-    return Urls(
-        kube=url(ports.kube or 0), api=url(api.getsockname()[1]), model=url(ports.model) if ports.model else None
-    )
+def _url(host: str, port: int, token: str) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PREFIX}{token}"
 
 
 def _tail(log: Path) -> str:

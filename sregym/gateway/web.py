@@ -102,8 +102,14 @@ def tcp_socket(host: str, port: int) -> socket.socket:
         listener.close()
         raise PrerequisiteError(
             f"cannot listen on {host}:{port}: {error.strerror}",
-            cure="stop what uses the port, or choose another (API_PORT, KUBE_PROXY_PORT; 0 = any free one)",
+            cure="stop what uses it, or choose another (API_PORT, MCP_SERVER_PORT, KUBE_PROXY_PORT; 0 = any free one)",
         ) from error
     listener.listen(1024)
     listener.setblocking(False)
     return listener
+
+
+def check_ports(host: str, *ports: int) -> None:
+    """Raises PrerequisiteError where one of them is taken."""
+    for port in ports:
+        tcp_socket(host, port).close()
