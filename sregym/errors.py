@@ -23,6 +23,7 @@ Infrastructure errors are never booked as the agent's failure: the coordinator t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -142,9 +143,10 @@ class JudgeError(SregymError):
 def principal(error: BaseException) -> SregymError | None:
     """The error of ours that a failure amounts to, looked for inside groups; None where anything else is in it.
 
-    What stops a run outweighs what voids an attempt, and that outweighs what leaves it unscored.
+    What stops a run outweighs what voids an attempt, and that outweighs what leaves it unscored. A disk that is full
+    is the user's to free, whoever ran into it.
     """
-    leaves = list(_leaves(error))
+    leaves = [_disk_full(leaf) or leaf for leaf in _leaves(error)]
     ours = [leaf for leaf in leaves if isinstance(leaf, SregymError)]
     if not ours or len(ours) != len(leaves):
         return None
@@ -160,6 +162,23 @@ def principal(error: BaseException) -> SregymError | None:
             if isinstance(leaf, kind):
                 return leaf
     return ours[0]
+
+
+def says_disk_full(text: str) -> bool:
+    """Whether a program's words mean that a disk is full; C and Go programs write them differently."""
+    return "no space left on device" in text.lower()
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a full disk is among the reasons of a failure."""
+    return any(_disk_full(leaf) or says_disk_full(str(leaf)) for leaf in _leaves(error))
+
+
+def _disk_full(error: BaseException) -> PrerequisiteError | None:
+    if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    where = f": {error.filename} could not be written" if error.filename else ""
+    return PrerequisiteError(f"the disk is full{where}", cure="free some space, then try again")
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

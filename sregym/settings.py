@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from sregym.errors import PrerequisiteError
 
 _FROZEN = SettingsConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
@@ -83,6 +86,14 @@ class Settings(BaseSettings):
     ports: Ports = Field(default_factory=Ports)
     models: Models = Field(default_factory=Models)
     timeouts: Timeouts = Field(default_factory=Timeouts)
+
+    def __init__(self, **values: Any) -> None:
+        """Raises PrerequisiteError where the environment holds something that cannot be."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            wrong = [f"{'.'.join(map(str, one['loc']))}={one['input']}: {one['msg']}" for one in error.errors()]
+            raise PrerequisiteError("; ".join(wrong), cure="change or unset it in the environment") from error
 
 
 def keep_litellm_offline() -> None:

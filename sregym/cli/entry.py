@@ -67,7 +67,7 @@ async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
         code = await app.run_async(tokens, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return USAGE
-    except (SregymError, BaseExceptionGroup) as error:
+    except (SregymError, OSError, BaseExceptionGroup) as error:
         known = principal(error)
         if known is None:
             raise

@@ -22,6 +22,7 @@ from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
 from sregym.errors import PrerequisiteError
 from sregym.gateway.models import ModelAccess
+from sregym.gateway.web import check_ports
 from sregym.judge import Judge, make_judge
 from sregym.results import ClusterFacts, RunFolder, RunLock, load_run
 from sregym.settings import Settings
@@ -213,6 +214,9 @@ def invite(agent: OutsideAgent) -> None:
 async def carry_out(request: Request, content: Content, settings: Settings, *, greet: Greet = invite) -> int:
     """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C."""
     begun = anyio.current_time()
+    if any(agent.outside for agent in request.agents):
+        ports = settings.ports
+        check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = _folder(request, settings)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
     site = await prepare(settings, content, apps, request.spec, ConsoleProgress())

@@ -13,7 +13,7 @@ from sregym.cluster.providers.base import ClusterHandle, ClusterSpec
 from sregym.cluster.providers.host import GIB, Host
 from sregym.cluster.providers.node_image import STORE_IN_NODE
 from sregym.cluster.providers.pins import KIND_DATA
-from sregym.errors import ClusterError, CommandError, PrerequisiteError
+from sregym.errors import ClusterError, CommandError, PrerequisiteError, says_disk_full
 
 MEMORY_BASE = GIB
 MEMORY_PER_NODE = GIB // 4
@@ -94,6 +94,6 @@ def explained(error: CommandError, spec: ClusterSpec, log: Path) -> ClusterError
         )
     if "Cannot connect to the Docker daemon" in said:
         return PrerequisiteError("Docker stopped while the cluster was made", cure="start Docker and try again")
-    if "No space left on device" in said:
+    if says_disk_full(said):
         return PrerequisiteError("the disk is full", cure="free some space where Docker keeps its data")
     return ClusterError(f"kind could not make the cluster {spec.name}: {error}\nlog: {log}")

@@ -8,7 +8,7 @@ versions live side by side. What each step said is kept in `logs/`, how long it 
 
 from __future__ import annotations
 
-import errno
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -26,7 +26,7 @@ import anyio.to_thread
 
 from sregym import process
 from sregym.cluster.providers.host import GIB, require_space
-from sregym.errors import ClusterError, CommandError, PrerequisiteError, SregymError
+from sregym.errors import ClusterError, CommandError, PrerequisiteError, SregymError, is_disk_full
 from sregym.progress import Outcome, Progress
 
 KEY_LENGTH = 16
@@ -161,7 +161,7 @@ class Builder:
             lines = self._ledger.read_text(encoding="utf-8").splitlines()
         except OSError:
             return []
-        return [Timing(**{**line, "outcome": Outcome(line["outcome"])}) for line in map(json.loads, lines)]
+        return [timing for line in lines if (timing := _timing(line))]
 
     async def _have(self, step: Step, key: str, results: Mapping[str, Path]) -> Path:
         folder = self.cache / "steps" / step.name / key[:KEY_LENGTH]
@@ -177,20 +177,19 @@ class Builder:
 
     async def _make(self, step: Step, key: str, folder: Path, results: Mapping[str, Path]) -> None:
         require_space(self.cache, needed=self.space_needed, purpose=f"building ({step.title})")
-        context = self._context(step, key, folder, results)
         started = time.monotonic()
         outcome = Outcome.CANCELLED
         self.progress.started(step.title, expected_s=self.expected_seconds(step.name))
         try:
+            context = self._context(step, key, folder, results)
             await step.run(context)
             _publish(context.out, folder)
             outcome = Outcome.DONE
-        except (CommandError, OSError) as error:
+        except Exception as error:
             outcome = Outcome.FAILED
-            raise _explained(step, context.log, error, self.cache) from error
-        except Exception:
-            outcome = Outcome.FAILED
-            raise
+            if (explained := _explained(step, self._log(step), error, self.cache)) is None:
+                raise
+            raise explained from error
         finally:
             seconds = time.monotonic() - started
             self.progress.finished(step.title, outcome, seconds=seconds)
@@ -199,7 +198,7 @@ class Builder:
     def _context(self, step: Step, key: str, folder: Path, results: Mapping[str, Path]) -> StepContext:
         partial = folder.with_name(folder.name + ".partial")
         work = self.cache / "work" / step.name
-        log = self.cache / "logs" / f"{step.name}.log"
+        log = self._log(step)
         shutil.rmtree(partial, ignore_errors=True)
         for path in (partial, work, log.parent):
             path.mkdir(parents=True, exist_ok=True)
@@ -214,10 +213,14 @@ class Builder:
             note=lambda line: self.progress.note(step.title, line),
         )
 
+    def _log(self, step: Step) -> Path:
+        return self.cache / "logs" / f"{step.name}.log"
+
     def _book(self, step: Step, key: str, outcome: Outcome, seconds: float) -> None:
+        """Write down how long it took. A ledger that cannot be written is no reason to fail."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
         line = {"step": step.name, "key": key[:KEY_LENGTH], "outcome": outcome, "seconds": round(seconds, 2), "at": at}
-        with self._ledger.open("a", encoding="utf-8") as ledger:
+        with contextlib.suppress(OSError), self._ledger.open("a", encoding="utf-8") as ledger:
             ledger.write(json.dumps(line) + "\n")
 
     @property
@@ -285,14 +288,23 @@ def _publish(partial: Path, folder: Path) -> None:
     partial.rename(folder)
 
 
-def _explained(step: Step, log: Path, error: CommandError | OSError, cache: Path) -> SregymError:
-    text = str(error)
-    if (isinstance(error, OSError) and error.errno == errno.ENOSPC) or "No space left on device" in text:
+def _timing(line: str) -> Timing | None:
+    """One line of the ledger; None for one that was cut short by a kill or a full disk."""
+    try:
+        values = json.loads(line)
+        return Timing(**{**values, "outcome": Outcome(values["outcome"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _explained(step: Step, log: Path, error: Exception, cache: Path) -> SregymError | None:
+    """What the failure of a step means to the user; None where that is not known here."""
+    if is_disk_full(error):
         return PrerequisiteError(
             f"the disk is full: the step `{step.name}` ({step.title}) could not write\nlog: {log}",
             cure=f"free some space where {cache} and Docker's data are; what was built so far is kept",
         )
-    return BuildError(step, log=log, cause=error)
+    return BuildError(step, log=log, cause=error) if isinstance(error, (CommandError, OSError)) else None
 
 
 def _first(group: BaseExceptionGroup[SregymError]) -> SregymError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 
 import pytest
@@ -54,6 +55,32 @@ def test_it_is_refused_with_exit_code_2(tokens: Sequence[str], said: str, capsys
     text = capsys.readouterr()
     assert said in " ".join((text.out + text.err).split())
     assert "Traceback" not in text.err
+
+
+@pytest.mark.parametrize("variable", ["API_PORT", "MCP_SERVER_PORT", "KUBE_PROXY_PORT"])
+def test_a_taken_port_is_named_before_anything_is_prepared(
+    variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for one in ("API_PORT", "MCP_SERVER_PORT", "KUBE_PROXY_PORT"):
+            monkeypatch.setenv(one, "0")
+        monkeypatch.setenv(variable, str(port))
+        assert run(build(content), ["--problem", PROBLEM, "--use-external-harness", "--judge-model", "offline"]) == 2
+    said = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1:{port}" in said
+    assert variable in said
+
+
+@pytest.mark.parametrize("value", ["ninety", "-1", "70000"])
+def test_a_setting_that_cannot_be_is_named(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("API_PORT", value)
+    assert run(build(content), ["--problem", PROBLEM, "--agent", "nop"]) == 2
+    said = capsys.readouterr().err
+    assert "API_PORT" in said
+    assert value in said
 
 
 def test_an_agent_file_that_is_none_is_a_definition_error(
