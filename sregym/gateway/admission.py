@@ -15,7 +15,7 @@ from sregym.cluster.objects import Obj
 from sregym.gateway.identity import Identity
 
 API = "admissionregistration.k8s.io/v1"
-EXEMPT = ("kube-node-lease", "kube-public", "kube-system", "local-path-storage")
+EXEMPT = ("kube-node-lease", "kube-public", "kube-system", "local-path-storage", "observe")
 """Namespaces of the cluster's own parts, in which the agent can create no pods."""
 CONTAINERS = "variables.containers"
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
