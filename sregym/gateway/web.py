@@ -40,8 +40,10 @@ class Guarded:
             refusal = JSONResponse({"status": "401", "message": "No valid token."}, status_code=401)
             await refusal(scope, receive, send)
             return
-        path = admitted.target
-        await self._app({**scope, "path": path, "raw_path": path.encode()}, receive, send)
+        # The token stays in front of the target as `root_path`, so that links (MCP over SSE has one) are whole.
+        root = scope["path"].removesuffix(admitted.target.removesuffix("/")).removesuffix("/")
+        path = root + admitted.target
+        await self._app({**scope, "path": path, "raw_path": path.encode(), "root_path": root}, receive, send)
 
 
 class _Server(uvicorn.Server):
@@ -56,7 +58,13 @@ class _Server(uvicorn.Server):
 async def served(app: ASGIApp, sockets: Sequence[socket.socket]) -> AsyncIterator[None]:
     """Serve an ASGI application on listening sockets while the context is open; open requests are cut at its end."""
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1, server_header=False
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
+        server_header=False,
     )
     server = _Server(config)
 
