@@ -137,6 +137,10 @@ class Cluster(Reader, Writer, Shell, Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def node_shell(self) -> NodeShell | None:
+        """Commands on the nodes; None where this cluster's provider has no such thing."""
+
     async def apply(self, manifests: Sequence[Obj], *, namespace: str | None = None) -> None:
         """Creates or changes objects in order (server-side apply, forced), with the neutral field manager."""
 
@@ -167,6 +171,10 @@ class NodeShell(Protocol):
     @property
     def nodes(self) -> Sequence[str]:
         """Names of the nodes that can be reached, as Kubernetes calls them."""
+
+    @property
+    def own_kernel(self) -> bool:
+        """Whether each node has a kernel of its own; without one, kernel-wide settings are the host's too."""
 
     async def run(self, node: str, argv: Sequence[str], *, stdin: str = "", within: float = 30.0) -> ExecResult:
         """Runs a command. Raises Unavailable where the node cannot be reached or the command does not end in time."""
@@ -200,13 +208,17 @@ class Editor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Compensation:
-    """A named compensating action `module:Class` with JSON arguments, importable only from `injectors.*`.
+    """A named compensating action `module:Class` with JSON arguments, importable only from `injectors.*` and
+    `sregym.cluster.node_undo`.
 
     The class is called with `**arguments` and must have `async def undo(self, cluster) -> None`, idempotent.
     `bound_to` is the uid of the object it belongs to: when that object is gone the action counts as undone.
+    `subject` names what the action brings back as a whole (one file of a node): of several actions on one subject the
+    oldest knows the state to go back to, in whatever order they are undone.
     """
 
     action: str
     arguments: Mapping[str, Any]
     bound_to: Ref | None = None
     uid: str | None = None
+    subject: str | None = None

@@ -24,6 +24,7 @@ from sregym.cluster.contract import (
     Change,
     ExecResult,
     HttpReply,
+    NodeShell,
     PatchType,
     Selection,
     WatchEvent,
@@ -81,6 +82,7 @@ class FakeCluster:
     on_exec: ExecScript = _no_exec
     on_request: RequestScript = _no_request
     on_logs: LogScript = _no_logs
+    node_shell: NodeShell | None = None
     checkpoint: Checkpoint = nothing
     failing: dict[str, Exception] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)

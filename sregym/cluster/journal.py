@@ -146,6 +146,7 @@ class Journal:
             "arguments": dict(action.arguments),
             "bound_to": bound,
             "uid": action.uid,
+            "subject": action.subject,
         }
         return self._entry("compensation", section, compensation=body)
 
@@ -263,7 +264,13 @@ def _entry_of(line: Mapping[str, Any], seq: int) -> Entry:
     compensation = host = None
     if (row := line.get("compensation")) is not None:
         bound = _ref_of_row(row["bound_to"]) if row["bound_to"] else None
-        compensation = Compensation(action=row["action"], arguments=row["arguments"], bound_to=bound, uid=row["uid"])
+        compensation = Compensation(
+            action=row["action"],
+            arguments=row["arguments"],
+            bound_to=bound,
+            uid=row["uid"],
+            subject=row.get("subject"),
+        )
     if (row := line.get("host")) is not None:
         host = HostThing(**row)
     ref = _ref_of_row(line["ref"]) if line.get("ref") else None

@@ -25,6 +25,10 @@ class DockerNodeShell:
     def nodes(self) -> Sequence[str]:
         return self._nodes
 
+    @property
+    def own_kernel(self) -> bool:
+        return False
+
     async def run(self, node: str, argv: Sequence[str], *, stdin: str = "", within: float = 30.0) -> ExecResult:
         if node not in self._nodes:
             raise Unavailable(f"there is no node {node}; there are {', '.join(self._nodes)}")

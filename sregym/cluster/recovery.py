@@ -20,8 +20,8 @@ from sregym.cluster.patching import revert
 from sregym.errors import DefinitionError, RecoveryError, SregymError
 from sregym.events import Emit, silent
 
-ACTIONS_FROM = "injectors"
-"""The only package that compensating actions are imported from: a journal is data and may not run anything else."""
+ACTIONS_FROM = ("injectors", "sregym.cluster.node_undo")
+"""Where compensating actions are imported from: a journal is data and may not run anything else."""
 
 
 class Action(Protocol):
@@ -76,7 +76,7 @@ async def _undo_one(journal: Journal, cluster: Cluster, entry: Entry, section: s
     if entry.host is not None:
         await remove_host_thing(entry.host)
     elif entry.compensation is not None:
-        await _compensate(entry.compensation, cluster)
+        await _undo_effect(journal.entries, cluster, entry, entry.compensation, section)
     elif entry.is_change and entry.ref is not None:
         await _undo_change(journal.entries, cluster, entry, entry.ref, section)
 
@@ -120,6 +120,21 @@ async def _take_back(cluster: Cluster, ref: Ref, before: Obj, after: Obj) -> Non
     await restoring.restore(cluster, ref, wanted)
 
 
+async def _undo_effect(
+    entries: Sequence[Entry], cluster: Cluster, entry: Entry, compensation: Compensation, section: str
+) -> None:
+    """As for changes of objects: among those on one subject, the oldest that counts knows what was before all."""
+    if compensation.subject is None:
+        await _compensate(compensation, cluster)
+        return
+    same = [o for o in entries if o.compensation is not None and o.compensation.subject == compensation.subject]
+    if any(o.seq < entry.seq and not o.closed and o.within(section) for o in same):
+        return
+    origin = _origin(entry, same).compensation
+    assert origin is not None
+    await _compensate(origin, cluster)
+
+
 async def _compensate(compensation: Compensation, cluster: Cluster) -> None:
     if compensation.bound_to is not None:
         present = await cluster.find(compensation.bound_to)
@@ -131,8 +146,8 @@ async def _compensate(compensation: Compensation, cluster: Cluster) -> None:
 def check_action(compensation: Compensation) -> Action:
     """The action itself, made from its name and arguments. Raises DefinitionError where there is no such thing."""
     module_name, _, class_name = compensation.action.partition(":")
-    if module_name != ACTIONS_FROM and not module_name.startswith(ACTIONS_FROM + "."):
-        raise DefinitionError(f"{compensation.action}: compensating actions come from {ACTIONS_FROM}.* only")
+    if not any(module_name == known or module_name.startswith(known + ".") for known in ACTIONS_FROM):
+        raise DefinitionError(f"{compensation.action}: compensating actions come from {', '.join(ACTIONS_FROM)} only")
     try:
         action = getattr(importlib.import_module(module_name), class_name)(**compensation.arguments)
     except (ImportError, AttributeError, TypeError) as error:

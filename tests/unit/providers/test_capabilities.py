@@ -48,6 +48,7 @@ class Nodes:
 
     codes: dict[str, int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ("w1", "w2")
+    own_kernel: bool = False
     asked: list[str] = field(default_factory=list)
 
     async def run(self, node: str, argv: Sequence[str], *, stdin: str = "", within: float = 30.0) -> ExecResult:
