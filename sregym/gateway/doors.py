@@ -23,5 +23,8 @@ class Door:
 API = Door(name="api", port=8000)
 KUBE = Door(name="kube", port=16443)
 MODEL = Door(name="model", port=8080)
+METRICS = Door(name="metrics", port=9090, variable="PROMETHEUS_URL")
+TRACES = Door(name="traces", port=16686, variable="JAEGER_URL")
+LOGS = Door(name="logs", port=3100, variable="LOKI_URL")
 
-DOORS = (API, KUBE, MODEL)
+DOORS = (API, KUBE, MODEL, METRICS, TRACES, LOGS)

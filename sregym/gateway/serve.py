@@ -1,4 +1,4 @@
-"""The gateway process: kube proxy and model relay of one attempt. `python -m sregym.gateway.serve CONFIG`.
+"""The gateway process: kube proxy, model relay and telemetry of one attempt. `python -m sregym.gateway.serve CONFIG`.
 
 A child of the coordinator, so that a busy agent cannot slow the coordinator down and a crash here costs no attempt.
 It keeps nothing in memory that matters, and its keys come from the environment, not from the config file.
@@ -20,10 +20,12 @@ from starlette.types import ASGIApp
 
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
-from sregym.gateway.doors import KUBE, MODEL
+from sregym.gateway.doors import KUBE, LOGS, METRICS, MODEL, TRACES
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.models import ModelAccess
+from sregym.gateway.telemetry.access import TelemetryAccess
+from sregym.gateway.telemetry.raw import logs_app, metrics_app, traces_app
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings
@@ -50,6 +52,7 @@ class ServeConfig(BaseModel):
     listen: Mapping[str, Listen]
     """By the names of the doors that this process serves."""
     model: ModelAccess | None = None
+    telemetry: TelemetryAccess = TelemetryAccess()
     folder: Path
     """Of the attempt: records are written here."""
     ready: Path
@@ -74,7 +77,12 @@ class Serving:
 
     config: ServeConfig
     settings: Settings
+    upstream: Upstream
+    """The cluster as ourselves."""
     emit: Emit
+
+
+Application = Callable[[Serving], AbstractAsyncContextManager[ASGIApp]]
 
 
 async def serve(config: ServeConfig, settings: Settings) -> None:
@@ -84,7 +92,8 @@ async def serve(config: ServeConfig, settings: Settings) -> None:
     opened: dict[str, int] = {}
     async with AsyncExitStack() as stack:
         emit = stack.enter_context(EventLog(config.folder / EVENTS_FILE))
-        serving = Serving(config=config, settings=settings, emit=emit)
+        upstream = await stack.enter_async_context(Upstream(config.access))
+        serving = Serving(config=config, settings=settings, upstream=upstream, emit=emit)
         for name, listen in config.listen.items():
             sockets = _sockets(listen, before.by_door.get(name))
             if (port := _port(sockets)) is not None:
@@ -102,7 +111,11 @@ async def serve(config: ServeConfig, settings: Settings) -> None:
 
 @asynccontextmanager
 async def serving_kube(
-    access: ClusterAccess, gate: TokenGate, identity: Identity, sockets: list[socket.socket], emit: Emit
+    access: ClusterAccess,
+    gate: TokenGate,
+    identity: Identity,
+    sockets: list[socket.socket],
+    emit: Emit,
 ) -> AsyncIterator[int | None]:
     """Serve the kube proxy on listening sockets. Yields the TCP port, if there is one."""
     async with AsyncExitStack() as stack:
@@ -133,7 +146,20 @@ async def _relay(serving: Serving) -> AsyncIterator[ASGIApp]:
         yield relay.app()
 
 
-_APPLICATIONS: Mapping[str, Callable[[Serving], AbstractAsyncContextManager[ASGIApp]]] = {MODEL.name: _relay}
+def _raw(make: Callable[[TelemetryAccess, Upstream], ASGIApp]) -> Application:
+    @asynccontextmanager
+    async def application(serving: Serving) -> AsyncIterator[ASGIApp]:
+        yield make(serving.config.telemetry, serving.upstream)
+
+    return application
+
+
+_APPLICATIONS: Mapping[str, Application] = {
+    MODEL.name: _relay,
+    METRICS.name: _raw(metrics_app),
+    TRACES.name: _raw(traces_app),
+    LOGS.name: _raw(logs_app),
+}
 """What answers behind a door, without the check of the token."""
 
 

@@ -27,6 +27,7 @@ from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.serve import Listen, Ports, ServeConfig
 from sregym.gateway.submission import submission_app
+from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import Guarded, check_ports, served, tcp_socket, unix_socket
 
@@ -132,6 +133,7 @@ async def running_gateway(
     desk: SubmissionDesk,
     folder: Path,
     runtime: Path,
+    telemetry: TelemetryAccess | None = None,
     model: ModelAccess | None = None,
     token: str | None = None,
     tcp: TcpPorts | None = None,
@@ -143,6 +145,7 @@ async def running_gateway(
     Args:
         folder: The attempt's; logs and records go there.
         runtime: A private folder for sockets and the config, removed by the caller.
+        telemetry: Where the observability stack is; where our own is, if not given.
 
     Raises:
         PrerequisiteError: A port is taken, the kubeconfig is unusable, or a local model has no address.
@@ -162,7 +165,7 @@ async def running_gateway(
             # The child, which listens there, could only die of it.
             check_ports(tcp.host, *(tcp.of(door) for door in gateway.doors if door is not API))
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
-        config = _child_config(gateway, access, identity or Identity(), runtime, tcp)
+        config = _child_config(gateway, access, identity or Identity(), telemetry or TelemetryAccess(), runtime, tcp)
         config.ready.unlink(missing_ok=True)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
@@ -204,7 +207,12 @@ async def _ready(config: ServeConfig, log: Path) -> Ports:
 
 
 def _child_config(
-    gateway: Gateway, access: ClusterAccess, identity: Identity, runtime: Path, tcp: TcpPorts | None
+    gateway: Gateway,
+    access: ClusterAccess,
+    identity: Identity,
+    telemetry: TelemetryAccess,
+    runtime: Path,
+    tcp: TcpPorts | None,
 ) -> ServeConfig:
     host = tcp.host if tcp else None
     listen = {
@@ -218,6 +226,7 @@ def _child_config(
         token=gateway.token,
         listen=listen,
         model=gateway.model,
+        telemetry=telemetry,
         folder=gateway.folder,
         ready=runtime / "ready.json",
     )
