@@ -8,15 +8,20 @@ them. Bodies stream both ways; upgraded connections (exec, attach, port-forward,
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.abc
 import httpcore
 
+from sregym.cluster.objects import Obj
 from sregym.errors import PrerequisiteError
 from sregym.events import Emit, silent
+from sregym.gateway.filtering import Filter, Unreadable, asked, continued, dumped, joined, parsed, replaced
+from sregym.gateway.hiding import Hidden, Hiding, Refusal
 from sregym.gateway.http1 import Exchange, Head, Headers, serve_connection
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.target import BadTarget, Target, parse_target
@@ -37,23 +42,36 @@ _HOP = frozenset(
 )
 """Hop-by-hop (RFC 9110, 7.6.1)."""
 _OURS = frozenset({b"host", b"authorization", b"expect", b"cookie", b"forwarded", b"x-relay-listener"})
+_OF_BODIES = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
 _OURS_PREFIXES = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 _BINARY = ("application/vnd.kubernetes.protobuf", "application/cbor", "application/cbor-seq", "application/yaml")
 _TOKEN_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
     406: "NotAcceptable",
     502: "ServiceUnavailable",
 }
+NOT_JSON = Refusal(code=406, message="only JSON is served here (application/json, also as=Table)")
 
 
 class KubeProxy:
     """Serves connections of one attempt."""
 
-    def __init__(self, *, upstream: Upstream, gate: TokenGate, identity: Identity, emit: Emit = silent) -> None:
+    def __init__(
+        self,
+        *,
+        upstream: Upstream,
+        gate: TokenGate,
+        identity: Identity,
+        hidden: Hidden | None = None,
+        emit: Emit = silent,
+    ) -> None:
         self._upstream = upstream
         self._gate = gate
+        self._hiding = Hiding(hidden)
         self._emit = emit
         self._identity: Headers = [
             (b"impersonate-user", identity.user.encode()),
@@ -72,47 +90,153 @@ class KubeProxy:
         authorization = (head.get(b"authorization") or b"").decode("latin-1")
         admitted = self._gate.admit(head.target.decode("latin-1"), authorization)
         if admitted is None:
-            await _status(exchange, 401, "no valid token")
+            await _status(exchange, Refusal(code=401, message="no valid token"))
             return
         try:
             target = parse_target(admitted.target)
         except BadTarget as error:
-            await _status(exchange, 400, f"the request path {error}")
+            await _status(exchange, Refusal(code=400, message=f"the request path {error}"))
             return
-        if refusal := _unreadable(head, target):
-            await _status(exchange, *refusal)
+        if refusal := _unreadable(head, target) or self._hiding.refusal(target):
+            self._emit("kube.refused", path=target.path, code=refusal.code)
+            await _status(exchange, refusal)
             return
         await self._forward(exchange, target)
 
     async def _forward(self, exchange: Exchange, target: Target) -> None:
-        head = exchange.head
-        headers = [*_upwards(head, target), *self._identity]
-        body = exchange.body() if head.has_body else None
-        response: httpcore.Response | None = None
+        request = _Request(exchange, target, [*_upwards(exchange.head, target), *self._identity])
+        judged = self._hiding.concerns(target) and _may_show(request)
         try:
+            await (self._judged(request) if judged else self._streamed(request))
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, PrerequisiteError) as error:
+            self._emit("kube.unreachable", error=repr(error), path=target.path)
+            if not exchange.answered:
+                await _status(exchange, Refusal(code=502, message="the API server cannot be reached"))
+        except Unreadable as error:
+            self._emit("kube.unreadable", error=str(error), path=target.path)
+            if not exchange.answered:
+                await _status(exchange, NOT_JSON)
+
+    async def _streamed(self, request: _Request) -> None:
+        """Forward a request and its answer as they are."""
+        exchange = request.exchange
+        body = exchange.body() if exchange.head.has_body else None
+        response: httpcore.Response | None = None
+        async with AsyncExitStack() as stack:
             async with exchange.cancelled_by_hangup():
-                response = await self._upstream.send(head.method, target.canonical, headers, body)
+                response = await self._answer(stack, request, request.target.canonical, body)
                 if response.status != 101:
                     await exchange.respond(response.status, _downwards(response.headers), _pieces(response))
             if response is not None and response.status == 101:
                 await exchange.tunnel(_switch(response.headers), response.extensions["network_stream"])
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, PrerequisiteError) as error:
-            self._emit("kube.unreachable", error=repr(error), path=target.path)
-            if not exchange.answered:
-                await _status(exchange, 502, "the API server cannot be reached")
-        finally:
-            if response is not None:
-                with anyio.CancelScope(shield=True):
-                    await response.aclose()
+
+    async def _judged(self, request: _Request) -> None:
+        """Forward a request, and of its answer what may be seen."""
+        exchange, target, method = request.exchange, request.target, request.exchange.head.method
+        form = asked(self._hiding, target, request.header(b"accept"))
+        if form is None:
+            await _status(exchange, NOT_JSON)
+            return
+        if method == b"DELETE" and not target.name and not target.namespace:
+            await _status(exchange, Refusal(code=403, message=f"{target.resource} are deleted one by one"))
+            return
+        if method != b"GET" and target.name and not await self._sees(request):
+            await _status(exchange, _not_found(target))
+            return
+        request = request.with_headers({b"accept": form.accept or b"application/json", b"accept-encoding": b"identity"})
+        sieve = Filter(self._hiding, target, form.surplus)
+        body = exchange.body() if exchange.head.has_body else None
+        async with AsyncExitStack() as stack, exchange.cancelled_by_hangup():
+            response = await self._answer(stack, request, form.path, body)
+            headers = [
+                (name, value) for name, value in _downwards(response.headers) if name.lower() != b"content-length"
+            ]
+            if target.watch and response.status == 200:
+                await exchange.respond(response.status, headers, sieve.events(_pieces(response)))
+                return
+            raw = await response.aread()
+            if response.status == 409 and method == b"POST" and not sieve.untouched(raw):
+                await _status(exchange, Refusal(code=403, message="this name is not available"))
+                return
+            if response.status < 300 and not sieve.untouched(raw):
+                document = await self._page(request, form.path, parsed(raw), sieve)
+                found = sieve.document(document)
+                if found is None:
+                    await _status(exchange, _not_found(target))
+                    return
+                raw = dumped(found)
+            await exchange.respond_whole(response.status, headers, raw)
+
+    async def _page(self, request: _Request, path: str, page: Obj, sieve: Filter) -> Obj:
+        """A page, made longer until it ends with an object that may be seen."""
+        while sieve.ends_hidden(page):
+            async with AsyncExitStack() as stack:
+                response = await self._answer(stack, request, replaced(path, "continue", continued(page)), None)
+                if response.status != 200:
+                    raise Unreadable(f"the next page has status {response.status}")
+                page = joined(page, parsed(await response.aread()))
+        return page
+
+    async def _sees(self, request: _Request) -> bool:
+        """Whether the object that is to be changed may be seen; one that is not there may."""
+        target = request.target
+        if not self._hiding.needs_whole_objects(target):
+            return True
+        look = request.with_headers({b"accept": b"application/json", b"accept-encoding": b"identity"}, bodiless=True)
+        async with AsyncExitStack() as stack:
+            response = await self._answer(stack, look, target.path_of_object, None, method=b"GET")
+            raw = await response.aread()
+        return response.status != 200 or self._hiding.visible(target, parsed(raw))
+
+    async def _answer(
+        self, stack: AsyncExitStack, request: _Request, path: str, body: Any, *, method: bytes | None = None
+    ) -> httpcore.Response:
+        """The API server's answer, closed with the stack."""
+        response = await self._upstream.send(method or request.exchange.head.method, path, request.headers, body)
+        stack.push_async_callback(_close, response)
+        return response
 
 
-def _unreadable(head: Head, target: Target) -> tuple[int, str] | None:
+@dataclass(frozen=True)
+class _Request:
+    """A request, and the headers that go up with it."""
+
+    exchange: Exchange
+    target: Target
+    headers: Headers
+
+    def header(self, name: bytes) -> bytes:
+        return b", ".join(value for key, value in self.headers if key == name)
+
+    def with_headers(self, changed: Mapping[bytes, bytes], *, bodiless: bool = False) -> _Request:
+        dropped = {*changed, *(_OF_BODIES if bodiless else ())}
+        kept = [(key, value) for key, value in self.headers if key not in dropped]
+        return _Request(self.exchange, self.target, [*kept, *changed.items()])
+
+
+def _may_show(request: _Request) -> bool:
+    """Whether the answer can speak of what was there before: what one makes oneself one may see."""
+    method = request.exchange.head.method
+    return method in (b"GET", b"PUT", b"PATCH", b"DELETE") or request.target.resource == "namespaces"
+
+
+def _not_found(target: Target) -> Refusal:
+    resource = f"{target.resource}.{target.group}" if target.group else target.resource
+    return Refusal(code=404, message=f'{resource} "{target.name}" not found')
+
+
+async def _close(response: httpcore.Response) -> None:
+    with anyio.CancelScope(shield=True):
+        await response.aclose()
+
+
+def _unreadable(head: Head, target: Target) -> Refusal | None:
     """Refuse answers that we could not read ourselves. OpenAPI documents hold no objects and may be binary."""
     if target.path.startswith("/openapi/"):
         return None
     accept = (head.get(b"accept") or b"").decode("latin-1")
     if accept and not _readable_of(accept):
-        return 406, "only JSON is served here (application/json, also as=Table)"
+        return NOT_JSON
     return None
 
 
@@ -157,15 +281,15 @@ async def _pieces(response: httpcore.Response) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _status(exchange: Exchange, code: int, message: str) -> None:
+async def _status(exchange: Exchange, refusal: Refusal) -> None:
     """An answer of our own, in the form that Kubernetes clients understand."""
     body: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": message,
-        "reason": _REASONS[code],
-        "code": code,
+        "message": refusal.message,
+        "reason": _REASONS[refusal.code],
+        "code": refusal.code,
     }
-    await exchange.respond_whole(code, [(b"content-type", b"application/json")], json.dumps(body).encode())
+    await exchange.respond_whole(refusal.code, [(b"content-type", b"application/json")], json.dumps(body).encode())

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
 from sregym.gateway.doors import KUBE, LOGS, METRICS, MODEL, TRACES
+from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.models import ModelAccess
@@ -49,6 +50,7 @@ class ServeConfig(BaseModel):
     access: ClusterAccess
     identity: Identity
     token: str
+    hidden: Hidden = Hidden()
     listen: Mapping[str, Listen]
     """By the names of the doors that this process serves."""
     model: ModelAccess | None = None
@@ -99,7 +101,9 @@ async def serve(config: ServeConfig, settings: Settings) -> None:
             if (port := _port(sockets)) is not None:
                 opened[name] = port
             if name == KUBE.name:
-                await stack.enter_async_context(serving_kube(config.access, gate, config.identity, sockets, emit))
+                await stack.enter_async_context(
+                    serving_kube(config.access, gate, config.identity, sockets, emit, config.hidden)
+                )
             else:
                 app = await stack.enter_async_context(_APPLICATIONS[name](serving))
                 await stack.enter_async_context(served(Guarded(app, gate), sockets))
@@ -116,6 +120,7 @@ async def serving_kube(
     identity: Identity,
     sockets: list[socket.socket],
     emit: Emit,
+    hidden: Hidden | None = None,
 ) -> AsyncIterator[int | None]:
     """Serve the kube proxy on listening sockets. Yields the TCP port, if there is one."""
     async with AsyncExitStack() as stack:
@@ -125,7 +130,7 @@ async def serving_kube(
         listeners = [
             await stack.enter_async_context(await SocketListener.from_socket(listening)) for listening in sockets
         ]
-        proxy = KubeProxy(upstream=upstream, gate=gate, identity=identity, emit=emit)
+        proxy = KubeProxy(upstream=upstream, gate=gate, identity=identity, hidden=hidden, emit=emit)
         port = _port(sockets)
         with single_error():
             async with anyio.create_task_group() as tasks:

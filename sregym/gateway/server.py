@@ -23,6 +23,7 @@ from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.doors import API, DOORS, KUBE, MODEL, Door
+from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.serve import Listen, Ports, ServeConfig
@@ -138,6 +139,7 @@ async def running_gateway(
     token: str | None = None,
     tcp: TcpPorts | None = None,
     identity: Identity | None = None,
+    hidden: Hidden | None = None,
     emit: Emit = silent,
 ) -> AsyncIterator[Gateway]:
     """Run the gateway of one attempt while the context is open.
@@ -165,7 +167,9 @@ async def running_gateway(
             # The child, which listens there, could only die of it.
             check_ports(tcp.host, *(tcp.of(door) for door in gateway.doors if door is not API))
         await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
-        config = _child_config(gateway, access, identity or Identity(), telemetry or TelemetryAccess(), runtime, tcp)
+        config = _child_config(
+            gateway, access, identity or Identity(), hidden or Hidden(), telemetry or TelemetryAccess(), runtime, tcp
+        )
         config.ready.unlink(missing_ok=True)
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
@@ -210,6 +214,7 @@ def _child_config(
     gateway: Gateway,
     access: ClusterAccess,
     identity: Identity,
+    hidden: Hidden,
     telemetry: TelemetryAccess,
     runtime: Path,
     tcp: TcpPorts | None,
@@ -223,6 +228,7 @@ def _child_config(
     return ServeConfig(
         access=access,
         identity=identity,
+        hidden=hidden,
         token=gateway.token,
         listen=listen,
         model=gateway.model,

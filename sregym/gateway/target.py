@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import quote, unquote_plus
 
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _SAFE = ":@!$&'()*+,;=~-._"
@@ -37,6 +38,14 @@ class Target:
     resource: str = ""
     name: str = ""
     subresource: str = ""
+    watch: bool = False
+    """Whether a stream of events is asked for."""
+
+    @property
+    def path_of_object(self) -> str:
+        """The canonical path without query and subresource."""
+        path = self.canonical.partition("?")[0]
+        return path.removesuffix("/" + self.subresource) if self.subresource else path
 
 
 def parse_target(raw: str) -> Target:
@@ -56,7 +65,24 @@ def parse_target(raw: str) -> Target:
         last = index == len(decoded) - 1
         _check(segment, proxied=tail is not None and index >= tail, may_be_empty=last)
     canonical = "/" + "/".join(quote(segment, safe=_SAFE) for segment in decoded)
-    return Target(canonical=canonical + mark + query, path="/" + "/".join(decoded), query=query, **_resource(decoded))
+    return Target(
+        canonical=canonical + mark + query,
+        path="/" + "/".join(decoded),
+        query=query,
+        watch=_watches(decoded, query),
+        **_resource(decoded),
+    )
+
+
+def _watches(segments: list[str], query: str) -> bool:
+    """As the API server reads it: the first `watch` counts, and only `false` and `0` mean no."""
+    if (_below_version(segments) or [""])[0] == "watch":
+        return True
+    for part in query.split("&"):
+        key, _, value = part.partition("=")
+        if ";" not in part and unquote_plus(key) == "watch":
+            return unquote_plus(value).lower() not in ("false", "0")
+    return False
 
 
 def _decode(text: str, *, what: str) -> str:
@@ -101,7 +127,7 @@ def _below_version(segments: list[str]) -> list[str] | None:
     return None
 
 
-def _resource(segments: list[str]) -> dict[str, str]:
+def _resource(segments: list[str]) -> dict[str, Any]:
     rest = _below_version(segments)
     if rest is None or not rest[0]:
         return {}
