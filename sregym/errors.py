@@ -18,6 +18,9 @@
     ├── AgentError             the agent could not be started or run                      exit 7
     └── JudgeError             the judge gave no usable answer: UNSCORED                  exit 8
 
+A run that came to its end exits with 5 where an attempt is void, else with 8 where one is unscored, else with 0;
+whether agents passed has no part in it. Ctrl-C exits with 130.
+
 Infrastructure errors are never booked as the agent's failure: the coordinator turns them into UNSCORED or VOID.
 """
 

@@ -1,7 +1,7 @@
 """The agent's container: made before the clock starts, started at the hand-over, stopped at the withdrawal.
 
-It has no rights, a read-only root, its own user and limits; what it may write is in memory, but for its logs. Nothing
-of the host's file system is mounted (the mount table would show our paths): its kubeconfig is copied into a volume.
+It has no rights, a read-only root, its own user and limits; what it may write is in memory. Nothing of the host's file
+system is mounted (the mount table would show our paths): its kubeconfig is copied into a volume.
 """
 
 from __future__ import annotations
@@ -119,6 +119,18 @@ class AgentContainer:
 
 
 @asynccontextmanager
+async def agent_volume(journal: HostJournal, names: Names, size: str) -> AsyncIterator[None]:
+    """The volume for its kubeconfig and its logs, in memory, so that no agent can fill the host's disk.
+
+    It lasts while a running container has it mounted: the gateway container does.
+    """
+    memory = ["--opt", "type=tmpfs", "--opt", "device=tmpfs", "--opt", f"o=size={size},nosuid,nodev"]
+    async with owned(journal, "volume", names.volume):
+        await docker(["docker", "volume", "create", *memory, names.volume], what="the agent's volume cannot be made")
+        yield
+
+
+@asynccontextmanager
 async def agent_container(
     *,
     journal: HostJournal,
@@ -129,7 +141,7 @@ async def agent_container(
     kubeconfig: str,
 ) -> AsyncIterator[AgentContainer]:
     """An agent's container, made and not started."""
-    async with owned(journal, "volume", names.volume), owned(journal, "container", names.agent):
+    async with owned(journal, "container", names.agent):
         command = _create_command(names, spec, image, environment)
         await docker(command, what=f"the container of agent {spec.name} cannot be made")
         await _put(names.agent, spec.user, {"logs": None, "kube": None, "kube/config": kubeconfig})

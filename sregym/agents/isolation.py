@@ -11,17 +11,25 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
+
+import anyio
 
 from sregym import process
 from sregym.agents.things import HostJournal, Names, owned
 from sregym.cluster import waits
 from sregym.errors import AgentError, CommandError, WaitTimeout
+from sregym.events import Emit, silent
 from sregym.gateway.server import Gateway
 
 GATEWAY = "gateway"
 """The gateway container's name for the agent."""
 SOCKETS = "/run/relay"
+HELD = "/run/desk"
 READY_WITHIN_S = 20.0
+RESTART_AFTER_S = 0.2
+MOST_DEATHS = 10
+"""A gateway container that ends more often than this in one attempt will not get better."""
 NO_OTHER_DNS = (
     *("--dns", "127.0.0.1", "--dns-search", "."),
     *("--dns-opt", "timeout:1", "--dns-opt", "attempts:1", "--dns-opt", "ndots:0"),
@@ -42,20 +50,46 @@ async def isolated_network(journal: HostJournal, names: Names) -> AsyncIterator[
 
 
 @asynccontextmanager
-async def gateway_container(journal: HostJournal, names: Names, gateway: Gateway, image: str) -> AsyncIterator[None]:
-    """The gateway container, running and listening."""
+async def gateway_container(
+    journal: HostJournal, names: Names, gateway: Gateway, image: str, *, emit: Emit = silent
+) -> AsyncIterator[None]:
+    """The gateway container, running and listening; started again when it dies.
+
+    It also mounts the agent's volume, which lives in memory and only as long as a running container has it mounted.
+    Raises AgentError where it cannot be made, or does not stay up.
+    """
     create = [
         *("docker", "create", "--name", names.gateway, "--hostname", GATEWAY),
         *("--network", names.network, "--network-alias", GATEWAY, *NO_OTHER_DNS, *NO_IPV6, *NO_RIGHTS),
         *("--user", "65534:65534", "--pids-limit", "128", "--memory", "128m", "--memory-swap", "128m"),
         *("--volume", f"{gateway.sockets.folder}:{SOCKETS}:ro", "--env", f"RELAY_CONFIG={_relay_config(gateway)}"),
-        *("--log-opt", "max-size=5m", image),
+        *("--volume", f"{names.volume}:{HELD}:ro", "--log-opt", "max-size=5m", image),
     ]
-    async with owned(journal, "container", names.gateway):
+    async with owned(journal, "container", names.gateway), anyio.create_task_group() as tasks:
         await docker(create, what="the gateway container cannot be made")
         await docker(["docker", "start", names.gateway], what="the gateway container cannot be started")
         await _listening(names.gateway)
+        tasks.start_soon(_keep_running, names.gateway, create, emit)
         yield
+        tasks.cancel_scope.cancel()
+
+
+async def _keep_running(name: str, create: Sequence[str], emit: Emit) -> None:
+    """Starts the gateway container again whenever it ends; makes it anew where it was removed.
+
+    Docker's own restart policy does not do this: it leaves alone what `docker kill` ended.
+    """
+    for deaths in count(1):
+        await process.run(["docker", "wait", name], check=False)
+        if deaths > MOST_DEATHS:
+            raise AgentError(f"the gateway container does not stay up; it ended {deaths} times")
+        emit("gateway.container_died", deaths=deaths)
+        start = ["docker", "start", name]
+        if not (await process.run(start, check=False)).ok:
+            await process.run(["docker", "rm", "--force", name], check=False)
+            await docker(create, what="the gateway container cannot be made again")
+            await docker(start, what="the gateway container cannot be started again")
+        await waits.elapse(RESTART_AFTER_S, why="before the gateway container is watched again", emit=emit)
 
 
 def _relay_config(gateway: Gateway) -> str:

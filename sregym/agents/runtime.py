@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 import anyio.abc
 
-from sregym.agents.container import KUBECONFIG, LOGS, AgentContainer, AgentExit, agent_container
+from sregym.agents.container import KUBECONFIG, LOGS, AgentContainer, AgentExit, agent_container, agent_volume
 from sregym.agents.environment import agent_environment, kubeconfig_text
 from sregym.agents.images import AgentImages, image_of
 from sregym.agents.isolation import GATEWAY, gateway_container, isolated_network
@@ -178,7 +178,8 @@ async def agent_world(
             )
         )
         await stack.enter_async_context(isolated_network(journal, names))
-        await stack.enter_async_context(gateway_container(journal, names, gateway, images.relay))
+        await stack.enter_async_context(agent_volume(journal, names, spec.limits.logs))
+        await stack.enter_async_context(gateway_container(journal, names, gateway, images.relay, emit=emit))
         container = await stack.enter_async_context(
             agent_container(
                 journal=journal,

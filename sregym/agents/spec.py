@@ -37,6 +37,8 @@ class Limits(BaseModel):
     pids: int = Field(default=512, gt=0)
     scratch: str = Field(default="512m", pattern=r"^[0-9]+[kmg]$")
     """Size of /tmp and of the home folder, each in memory."""
+    logs: str = Field(default="256m", pattern=r"^[0-9]+[kmg]$")
+    """Size of what it may leave in AGENT_LOGS_DIR, in memory, too."""
 
 
 class AgentSpec(BaseModel):

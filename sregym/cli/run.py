@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ from typing import Annotated
 import anyio
 from cyclopts import Group, Parameter
 
+from sregym.agents.images import image_of
 from sregym.agents.outside import Greet, OutsideAgent
 from sregym.agents.spec import AgentSpec, load_agent
 from sregym.api.app import Profile
@@ -20,11 +21,11 @@ from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
-from sregym.errors import PrerequisiteError
+from sregym.errors import InjectionError, JudgeError, PrerequisiteError
 from sregym.gateway.models import ModelAccess
 from sregym.gateway.web import check_ports
 from sregym.judge import Judge, make_judge
-from sregym.results import ClusterFacts, RunFolder, RunLock, load_run
+from sregym.results import ClusterFacts, RunFolder, RunLock, Status, load_run
 from sregym.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -222,6 +223,7 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
     site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
     folder.write_lock(await _lock(request, folder, site))
+    await _have_images(request.agents, site, folder)
     runner = Runner(
         plan=_plan(request, folder),
         settings=settings,
@@ -235,7 +237,22 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
     finally:
         show(load_run(folder.path), output)
         console.print(f"total {anyio.current_time() - begun:.0f} s")
-    return 0
+    return exit_code(one.status for one in load_run(folder.path).attempts)
+
+
+def exit_code(statuses: Iterable[Status]) -> int:
+    """Of a run that came to its end: 0 where every attempt was graded, or skipped for a reason."""
+    ended = set(statuses)
+    if Status.VOID in ended:
+        return InjectionError.exit_code
+    return JudgeError.exit_code if Status.UNSCORED in ended else 0
+
+
+async def _have_images(agents: Sequence[AgentSpec], site: Site, folder: RunFolder) -> None:
+    """Builds or pulls the agents' images while nothing is broken yet. Raises AgentError where that fails."""
+    for agent in agents:
+        if not agent.outside:
+            await image_of(agent, site.agent_images, log=folder.path / f"image-{agent.name}.log")
 
 
 def _folder(request: Request, settings: Settings) -> RunFolder:

@@ -14,7 +14,7 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
 from sregym.cluster.snapshot import Difference, Snapshot
-from sregym.errors import DirtyClusterError, RecoveryError, WaitTimeout
+from sregym.errors import ClusterError, CommandError, DirtyClusterError, RecoveryError, WaitTimeout
 from sregym.events import Emit, silent
 
 
@@ -41,7 +41,7 @@ async def put_back(
         await _undo(cluster, journal, namespaces, emit)
         await remove_namespaces(cluster, namespaces)
         found = await equalise(cluster, base, emit=emit)
-    except WaitTimeout as error:
+    except (WaitTimeout, ClusterError, CommandError) as error:
         raise DirtyClusterError(f"the world could not be put back: {error}") from error
     journal.close()
     return PutBack(differences=found)

@@ -21,7 +21,7 @@ from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
 from sregym.coordinator.lab import Lab, Site, open_lab
 from sregym.coordinator.recovery import abandon_cluster
-from sregym.errors import AgentError, RecoveryError
+from sregym.errors import AgentError, ClusterError, CommandError, PrerequisiteError, RecoveryError
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
@@ -104,7 +104,7 @@ class Runner:
                     if self._replaced > MAX_REPLACEMENTS:
                         raise
                     tasks = [one for one in tasks if not self._is_done(one)]
-                    spoilt, site = site, await site.replaced()
+                    spoilt, site = site, await _another(site, error)
                     await abandon_cluster(self.settings.paths.state, spoilt.handle.identity, emit=emit)
 
     async def _work(self, site: Site, tasks: Sequence[Task], emit: EventLog) -> list[Task]:
@@ -221,6 +221,16 @@ class Runner:
                 yield MeteredAgent(agent)
 
         return make
+
+
+async def _another(site: Site, error: RecoveryError) -> Site:
+    """The site with a new cluster. Raises RecoveryError where none can be made: Docker has stopped, say."""
+    try:
+        return await site.replaced()
+    except (PrerequisiteError, ClusterError, CommandError) as cause:
+        raise RecoveryError(
+            f"{error}\nand no new cluster could be made: {cause}\nthen finish the clean-up with: python main.py recover"
+        ) from cause
 
 
 def equipped(problem: Problem, tools: Mapping[str, Path]) -> Problem:

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pytest
 
+from sregym.cli.run import exit_code
 from sregym.cluster.journal import Journal, open_journals
 from sregym.coordinator.lab import Site
 from sregym.coordinator.run import MAX_REPLACEMENTS, Plan, Runner, Task
-from sregym.errors import DirtyClusterError, RecoveryError
+from sregym.errors import DirtyClusterError, PrerequisiteError, RecoveryError
 from sregym.events import EventLog
 from sregym.judge import OfflineJudge
-from sregym.results import RunFolder
+from sregym.results import RunFolder, Status
 from sregym.settings import Paths, Settings
 
 
@@ -29,12 +30,15 @@ class ToySite:
     """A site that counts how often its cluster was replaced."""
 
     generation: int = 0
+    docker_stopped: bool = False
 
     @property
     def handle(self) -> Handle:
         return Handle(identity=f"cluster-{self.generation}")
 
     async def replaced(self) -> ToySite:
+        if self.docker_stopped:
+            raise PrerequisiteError("no Docker daemon answers", cure="start it")
         return replace(self, generation=self.generation + 1)
 
 
@@ -92,6 +96,23 @@ async def test_a_run_is_given_up_when_new_clusters_do_not_help(tmp_path: Path) -
     with pytest.raises(RecoveryError):
         await made.run(cast(Site, ToySite()))
     assert len(made.generations) == MAX_REPLACEMENTS + 1
+
+
+async def test_docker_that_stopped_ends_the_run_and_leaves_the_journal_to_recover(tmp_path: Path) -> None:
+    made = runner(tmp_path, spoils=1)
+    with pytest.raises(RecoveryError) as caught:
+        await made.run(cast(Site, ToySite(docker_stopped=True)))
+    for said in ("it differs", "no Docker daemon answers", "start it", "main.py recover"):
+        assert said in str(caught.value)
+    assert len(open_journals(made.settings.paths.state)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [([], 0), (["graded", "skipped"], 0), (["graded", "unscored"], 8), (["unscored", "void"], 5)],
+)
+def test_the_exit_code_says_whether_everything_was_graded(ended: list[str], code: int) -> None:
+    assert exit_code(map(Status, ended)) == code
 
 
 def test_a_resumed_run_makes_only_what_is_missing(tmp_path: Path) -> None:

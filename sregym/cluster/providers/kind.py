@@ -84,6 +84,8 @@ class KindProvider:
             handle = status.handle
         else:
             await self._check_unused(self._read_handle(spec.name))
+            if not status.exists:
+                check_port(spec)  # before anything is built for it
             if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
                 host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
             handle = await self._create(spec, await self.node_image(host), host)
