@@ -1,4 +1,4 @@
-"""The submission API (port 8000 for agents): POST /submit, GET /status, GET /get_app.
+"""The submission API (port 8000 for agents): POST /submit, GET /status, GET /get_app, and what else is served there.
 
 The shapes are those that agents of this field are written for (docs: interfaces). Every refusal says what to do
 instead; a body that is too large or no JSON is refused before the desk hears of it.
@@ -7,6 +7,7 @@ instead; a body that is too large or no JSON is refused before the desk hears of
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -45,8 +46,11 @@ class Refused(Exception):
         self.message = message
 
 
-def submission_app(desk: SubmissionDesk) -> Starlette:
-    """The API as an ASGI application, without the check of the token (see `sregym.gateway.web`)."""
+def submission_app(desk: SubmissionDesk, *, beside: Sequence[Route] = ()) -> Starlette:
+    """The API as an ASGI application, without the check of the token (see `sregym.gateway.web`).
+
+    `beside` are routes of what the coordinator serves itself, too.
+    """
 
     async def submit(request: Request) -> JSONResponse:
         try:
@@ -67,6 +71,7 @@ def submission_app(desk: SubmissionDesk) -> Starlette:
             Route("/submit", submit, methods=["POST"]),
             Route("/status", status, methods=["GET"]),
             Route("/get_app", get_app, methods=["GET"]),
+            *beside,
         ]
     )
 
