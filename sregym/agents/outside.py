@@ -23,6 +23,7 @@ from sregym.cluster.tasks import single_error
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.models import ModelAccess, ModelUsage
+from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, TcpPorts, Urls, running_gateway
 from sregym.gateway.upstream import ClusterAccess
 
@@ -92,6 +93,7 @@ async def outside_world(
     kubectl: Sequence[str | Path] = (),
     model: ModelAccess | None = None,
     reasoning_effort: str | None = None,
+    nodes: NodeTool | None = None,
     emit: Emit = silent,
 ) -> AsyncIterator[OutsideAgent]:
     """The gateway on loopback, and an invitation to it.
@@ -115,6 +117,7 @@ async def outside_world(
                 runtime=runtime,
                 model=model,
                 tcp=ports,
+                nodes=nodes,
                 emit=emit,
             )
         )

@@ -29,8 +29,10 @@ from sregym.errors import AgentError, CommandError, PrerequisiteError, WaitTimeo
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.doors import API, KUBE, MODEL
+from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import Identity
 from sregym.gateway.models import ModelAccess, ModelUsage
+from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, running_gateway
 from sregym.gateway.upstream import ClusterAccess
 
@@ -145,6 +147,8 @@ async def agent_world(
     model: ModelAccess | None = None,
     reasoning_effort: str | None = None,
     identity: Identity | None = None,
+    hidden: Hidden | None = None,
+    nodes: NodeTool | None = None,
     emit: Emit = silent,
     reference_payload: ReferencePayload | None = None,
 ) -> AsyncIterator[RunningAgent]:
@@ -174,6 +178,8 @@ async def agent_world(
                 runtime=runtime,
                 model=model if spec.needs_model else None,
                 identity=identity,
+                hidden=hidden,
+                nodes=nodes,
                 emit=emit,
             )
         )

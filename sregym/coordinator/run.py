@@ -17,6 +17,7 @@ from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
 from sregym.api.problem import Problem
 from sregym.catalogue import Entry
+from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
 from sregym.coordinator.lab import Lab, Site, open_lab
@@ -25,6 +26,7 @@ from sregym.errors import AgentError, ClusterError, CommandError, PrerequisiteEr
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
+from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import TcpPorts
 from sregym.judge import Judge
 from sregym.results import (
@@ -188,6 +190,7 @@ class Runner:
                 journal=journal,
                 model=plan.model,
                 reasoning_effort=plan.reasoning_effort,
+                nodes=await node_tool(lab, problem, journal, emit),
                 emit=emit,
                 reference_payload=payload_of(problem) if spec.reads_payload else None,
             ) as agent:
@@ -216,6 +219,7 @@ class Runner:
                 kubectl=(lab.site.tools["kube"], "kubectl"),
                 model=self.plan.model,
                 reasoning_effort=self.plan.reasoning_effort,
+                nodes=await node_tool(lab, problem, journal, emit),
                 emit=emit,
             ) as agent:
                 yield MeteredAgent(agent)
@@ -231,6 +235,12 @@ async def _another(site: Site, error: RecoveryError) -> Site:
         raise RecoveryError(
             f"{error}\nand no new cluster could be made: {cause}\nthen finish the clean-up with: python main.py recover"
         ) from cause
+
+
+async def node_tool(lab: Lab, problem: Problem, journal: Journal, emit: Emit) -> NodeTool:
+    """The node tool of one attempt; what it changes is undone from the attempt's journal."""
+    editor = JournalledEditor(lab.cluster, journal, emit=emit).section("node")
+    return await NodeTool.of(lab.cluster, editor, namespace=problem.app.namespace, emit=emit)
 
 
 def equipped(problem: Problem, tools: Mapping[str, Path]) -> Problem:

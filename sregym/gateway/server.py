@@ -1,8 +1,8 @@
 """The gateway of one attempt, as the coordinator holds it.
 
-The submission API runs here, in the coordinator's process, because it is the coordinator's ear. Kube proxy and model
-relay run in a child that is started again when it dies. All of them listen on UNIX sockets in one folder, which the
-gateway container mounts; TCP ports are opened only for agents that are not in our container.
+The submission API and the node tool run here, in the coordinator's process: its ear, and what it journals. Kube proxy
+and model relay run in a child that is started again when it dies. All of them listen on UNIX sockets in one folder,
+which the gateway container mounts; TCP ports are opened only for agents that are not in our container.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from sregym.gateway.doors import API, DOORS, KUBE, MODEL, Door
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
+from sregym.gateway.node.tool import NodeTool
+from sregym.gateway.node.web import node_routes
 from sregym.gateway.serve import Listen, Ports, ServeConfig
 from sregym.gateway.submission import submission_app
 from sregym.gateway.telemetry.access import TelemetryAccess
@@ -108,6 +110,7 @@ class Gateway:
     deaths: int = 0
     """How often the gateway process died by itself; a record for the attempt."""
     _gate: TokenGate
+    _nodes: NodeTool | None = None
     _child: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _child_gone: anyio.Event = field(default_factory=anyio.Event)
 
@@ -119,6 +122,8 @@ class Gateway:
     async def revoke(self) -> None:
         """Refuse everything from now on, for good; what was open is cut. Returns when that is so. Idempotent."""
         self._gate.shut()
+        if self._nodes is not None:
+            await self._nodes.shut()
         self._child.cancel()
         await self._child_gone.wait()
 
@@ -140,6 +145,7 @@ async def running_gateway(
     tcp: TcpPorts | None = None,
     identity: Identity | None = None,
     hidden: Hidden | None = None,
+    nodes: NodeTool | None = None,
     emit: Emit = silent,
 ) -> AsyncIterator[Gateway]:
     """Run the gateway of one attempt while the context is open.
@@ -148,6 +154,7 @@ async def running_gateway(
         folder: The attempt's; logs and records go there.
         runtime: A private folder for sockets and the config, removed by the caller.
         telemetry: Where the observability stack is; where our own is, if not given.
+        nodes: The node tool, served beside the submission API; without one callers are told that there is none.
 
     Raises:
         PrerequisiteError: A port is taken, the kubeconfig is unusable, or a local model has no address.
@@ -158,7 +165,7 @@ async def running_gateway(
     gate = TokenGate(secret)
     sockets = Sockets(folder=runtime / "s")
     sockets.folder.mkdir(parents=True, exist_ok=True)
-    gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate)
+    gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate, _nodes=nodes)
     async with AsyncExitStack() as stack:
         stack.enter_context(single_error())
         listening = [stack.enter_context(closing(unix_socket(sockets.api)))]
@@ -166,7 +173,8 @@ async def running_gateway(
             listening.append(stack.enter_context(closing(tcp_socket(tcp.host, tcp.api))))
             # The child, which listens there, could only die of it.
             check_ports(tcp.host, *(tcp.of(door) for door in gateway.doors if door is not API))
-        await stack.enter_async_context(served(Guarded(submission_app(desk), gate), listening))
+        api = Guarded(submission_app(desk, beside=node_routes(nodes)), gate)
+        await stack.enter_async_context(served(api, listening))
         config = _child_config(
             gateway, access, identity or Identity(), hidden or Hidden(), telemetry or TelemetryAccess(), runtime, tcp
         )
