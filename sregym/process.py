@@ -80,6 +80,7 @@ async def run(
     on_line: LineCallback | None = None,
     check: bool = True,
     within: float | None = None,
+    keep: int | None = None,
 ) -> Completed:
     """Run a command to its end.
 
@@ -90,6 +91,7 @@ async def run(
         on_line: Called with each line of stdout and stderr as it comes.
         check: Raise `CommandError` on a non-zero status.
         within: Seconds after which the child is killed and `CommandError` raised.
+        keep: Characters of each stream that are kept; what comes after them is read and dropped.
 
     Raises:
         PrerequisiteError: There is no such program.
@@ -103,7 +105,9 @@ async def run(
         sink = files.enter_context(log.open("a", encoding="utf-8")) if log else None
         try:
             with anyio.fail_after(within):
-                code = await _run_to_end(args, cwd, env, stdin, _Tee(out, sink, on_line), _Tee(err, sink, on_line))
+                code = await _run_to_end(
+                    args, cwd, env, stdin, _Tee(out, sink, on_line, keep), _Tee(err, sink, on_line, keep)
+                )
         except TimeoutError:
             tail = "\n".join((err or out)[-LAST_LINES:])
             message = f"`{shlex.join(args)}` was killed after {within:g} s\n{tail}"
@@ -223,11 +227,14 @@ class _Tee:
     kept: list[str]
     sink: IO[str] | None
     on_line: LineCallback | None
+    keep: int | None = None
 
     async def drain(self, stream: anyio.abc.ByteReceiveStream) -> None:
         rest = ""
+        room = self.keep
         async for text in TextReceiveStream(stream, errors="replace"):
-            self.kept.append(text)
+            self.kept.append(text[:room])
+            room = None if room is None else room - len(self.kept[-1])
             if self.sink:
                 self.sink.write(text)
                 self.sink.flush()
