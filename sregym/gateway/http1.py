@@ -103,12 +103,13 @@ class Exchange:
                 tasks.cancel_scope.cancel()
 
     async def respond(self, status: int, headers: Headers, body: AsyncIterable[bytes]) -> None:
-        """Send an answer; every piece of the body goes out at once."""
+        """Send an answer; every piece of the body goes out at once. To HEAD only the head is sent."""
         self.answered = True
         reason = HTTPStatus(status).phrase if status in _KNOWN else ""
         await self._send(h11.Response(status_code=status, headers=list(headers), reason=reason.encode()))
         async for piece in body:
-            await self._send(h11.Data(data=piece))
+            if self.head.method != b"HEAD":
+                await self._send(h11.Data(data=piece))
         await self._send(h11.EndOfMessage())
 
     async def respond_whole(self, status: int, headers: Headers, body: bytes) -> None:
@@ -172,6 +173,7 @@ async def _serve_one(stream: anyio.abc.ByteStream, connection: h11.Connection, h
     event = await _next(connection, stream)
     if not isinstance(event, h11.Request):
         return False
+    _check(event)
     exchange = Exchange(Head(method=event.method, target=event.target, headers=list(event.headers)), stream, connection)
     if not exchange.head.has_body:
         await exchange.end_request()
@@ -180,6 +182,18 @@ async def _serve_one(stream: anyio.abc.ByteStream, connection: h11.Connection, h
         return False
     # An answer before the end of the request leaves SEND_BODY: no use reading the rest.
     return connection.our_state is h11.DONE and connection.their_state is h11.DONE
+
+
+def _check(request: h11.Request) -> None:
+    """Refuse what h11 lets pass: another HTTP, a long head (its limit is for heads that come in pieces), and bodies
+    whose end two readers could see in different places (RFC 9112, 6.1). Raises h11.RemoteProtocolError."""
+    if not request.http_version.startswith(b"1."):
+        raise h11.RemoteProtocolError("not HTTP/1.1", error_status_hint=505)
+    if len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers) > MAX_HEAD:
+        raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+    names = [name for name, _ in request.headers]
+    if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
+        raise h11.RemoteProtocolError("Transfer-Encoding with Content-Length, or before HTTP/1.1")
 
 
 async def _refuse(stream: anyio.abc.ByteStream, connection: h11.Connection, error: h11.RemoteProtocolError) -> None:

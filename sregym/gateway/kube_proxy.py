@@ -45,12 +45,17 @@ _OURS = frozenset({b"host", b"authorization", b"expect", b"cookie", b"forwarded"
 _OF_BODIES = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
 _OURS_PREFIXES = (b"impersonate-", b"x-remote-", b"x-forwarded-")
 _BINARY = ("application/vnd.kubernetes.protobuf", "application/cbor", "application/cbor-seq", "application/yaml")
+_METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT"})
+_UPGRADED = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources whose connections are carried as bytes. A watch over a WebSocket could not be read on its way."""
+_PROTOCOLS = frozenset({b"spdy/3.1", b"websocket"})
 _TOKEN_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
+    405: "MethodNotAllowed",
     406: "NotAcceptable",
     502: "ServiceUnavailable",
 }
@@ -97,7 +102,7 @@ class KubeProxy:
         except BadTarget as error:
             await _status(exchange, Refusal(code=400, message=f"the request path {error}"))
             return
-        if refusal := _unreadable(head, target) or self._hiding.refusal(target):
+        if refusal := _odd_method(head) or _unreadable(head, target) or self._hiding.refusal(target):
             self._emit("kube.refused", path=target.path, code=refusal.code)
             await _status(exchange, refusal)
             return
@@ -230,6 +235,10 @@ async def _close(response: httpcore.Response) -> None:
         await response.aclose()
 
 
+def _odd_method(head: Head) -> Refusal | None:
+    return None if head.method in _METHODS else Refusal(code=405, message="the method is not one of this API")
+
+
 def _unreadable(head: Head, target: Target) -> Refusal | None:
     """Refuse answers that we could not read ourselves. OpenAPI documents hold no objects and may be binary."""
     if target.path.startswith("/openapi/"):
@@ -262,8 +271,9 @@ def _upwards(head: Head, target: Target) -> list[tuple[bytes, bytes]]:
         out.append((name, value))
     if head.get(b"transfer-encoding") is not None:
         out.append((b"transfer-encoding", b"chunked"))
-    if head.wants_upgrade:
-        out += [(b"connection", b"Upgrade"), (b"upgrade", head.get(b"upgrade") or b"")]
+    protocol = head.get(b"upgrade") or b""
+    if head.wants_upgrade and target.subresource in _UPGRADED and protocol.lower() in _PROTOCOLS:
+        out += [(b"connection", b"Upgrade"), (b"upgrade", protocol)]
     return out
 
 
