@@ -39,6 +39,7 @@ class MissingConfigKey(Problem):
     """The configuration file of a service lacks the address of the store that it needs to start."""
 
     fault_class = FaultClass.MISCONFIGURATION
+    revision = 2
     layer = Layer.APPLICATION
     service: str
     key: str
@@ -98,6 +99,8 @@ class MissingConfigKey(Problem):
                         "removed",
                         r"\bno (key|entry|value)",
                         "dropped",
+                        r"\blost\b",
+                        "no longer (contains?|has|defines?)",
                         "does not (contain|have|define)",
                         "without",
                     ),

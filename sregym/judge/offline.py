@@ -17,7 +17,7 @@ from sregym.judge.checklist import CHECKLIST, DEFAULT_TAU
 from sregym.judge.contract import Answer, Fingerprint, JudgeInput, Judgement, judged
 from sregym.judge.reading import LONGEST_DIAGNOSIS, Reading
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Bump when the rules of reading change: scores before and after are not comparable."""
 
 _EMPTY_HANDED = re.compile(

@@ -16,6 +16,7 @@ from sregym.judge.causes import Part, parts_of
 from sregym.judge.contract import JudgeInput
 from sregym.judge.families import asserted_in, families_in
 from sregym.judge.mentions import Mention, Names, kind_words, only_as_another_kind
+from sregym.judge.roles import inherited, listed_beside, speaks_of_another, suffers
 from sregym.judge.text import Sentence, clause_spans, normalise, sentences
 
 LONGEST_DIAGNOSIS = 6_000
@@ -35,9 +36,6 @@ _HEDGE = re.compile(
 )
 _WELL = re.compile(r"\b(?:healthy|fine|normal\w*|running|ready|unaffected|ok|no \w+|not|without)\b", re.IGNORECASE)
 _COLLECTIVE = r"\b(?:all|every|each|both|\d+|two|three|four|five|six|seven|eight|nine|ten)\b[^.;]{0,40}?"
-_BETWEEN_LISTED = re.compile(
-    r"^[\s,/&`]*(?:(?:and|or|as well as|the|services?|deployments?|pods?|config ?maps?)[\s,/&`]*)*$", re.I
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +94,7 @@ class Reading:
     def about(self) -> tuple[frozenset[str], ...]:
         """What each sentence is about: whom it names, else whom the one before it was about, else the next one's."""
         named = [frozenset(m.name for m in found) for found in self.mentions]
-        return tuple(_inherited(named))
+        return tuple(inherited(named))
 
     @cached_property
     def _clauses(self) -> tuple[tuple[tuple[int, int, frozenset[str]], ...], ...]:
@@ -105,7 +103,7 @@ class Reading:
         for index, sentence in enumerate(self.sentences):
             flat += [(index, a, b) for a, b in clause_spans(sentence.text)]
         named = [frozenset(m.name for m in self.mentions[i] if a <= m.start < b) for i, a, b in flat]
-        owners = _inherited(named)
+        owners = inherited(named)
         return tuple(
             tuple((a, b, who) for (i, a, b), who in zip(flat, owners, strict=True) if i == index)
             for index in range(len(self.sentences))
@@ -138,7 +136,13 @@ class Reading:
         return explicit if any(self._named_in(one) for one in explicit) else sources
 
     def _named_in(self, part: Part) -> list[Mention]:
-        return [m for m in self.mentions[part.sentence] if part.start <= m.start < part.end]
+        """Whom a part speaks of, without those that only suffer. One that names nobody speaks of those before it."""
+        text, found = self.sentences[part.sentence].text, self.mentions[part.sentence]
+        named = [m for m in found if part.start <= m.start < part.end]
+        if not named and part.source and speaks_of_another(part.text):
+            before = [m for m in found if m.start < part.start]
+            named = [m for m in before if m.name in self.true_names] or before[:1]
+        return [m for m in named if m.name in self.true_names or not suffers(text, m)]
 
     @cached_property
     def blamed(self) -> frozenset[str]:
@@ -193,7 +197,7 @@ class Reading:
             alone = not any(m.name in self.true_names for m in named)
             for m in named:
                 excused = m.name in self.victims and right and not part.explicit
-                beside = alone or _listed_beside(text, m, named, self.true_names)
+                beside = alone or listed_beside(text, m, named, self.true_names)
                 if m.name not in self.true_names and beside and not excused:
                     found[m.name] = None
         if not right:
@@ -301,24 +305,3 @@ def _search(concept: Concept, text: str) -> re.Match[str] | None:
 
 def _clauses_of(text: str) -> list[str]:
     return [text[a:b] for a, b in clause_spans(text)]
-
-
-def _inherited(named: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    owners: list[frozenset[str]] = []
-    last = next((one for one in named if one), frozenset())
-    for one in named:
-        last = one or last
-        owners.append(last)
-    return owners
-
-
-def _listed_beside(text: str, one: Mention, named: Sequence[Mention], true: frozenset[str]) -> bool:
-    """Whether a mention is an item of one enumeration with a true component ("geo, rate and search")."""
-    items: list[list[Mention]] = []
-    for m in named:
-        between = text[items[-1][-1].end : m.start] if items else ""
-        if items and between.strip(" `") and _BETWEEN_LISTED.match(between):
-            items[-1].append(m)
-        else:
-            items.append([m])
-    return any(one in group and any(m.name in true for m in group) for group in items)

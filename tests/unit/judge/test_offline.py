@@ -82,7 +82,58 @@ RIGHT = [
         "rate fail.",
     ),
 ]
+SUFFERERS = [
+    (
+        MISSING_KEY,
+        "ConfigMap geo-config lacks the key GeoMongoAddress. The root cause is that Deployment geo cannot find what "
+        "GeoMongoAddress names, so it crashes and requests fail.",
+    ),
+    (
+        MISSING_KEY,
+        "Root cause: Deployment geo cannot find what GeoMongoAddress names, because ConfigMap geo-config lacks that "
+        "key. Searches fail.",
+    ),
+    (
+        SERVICE_GONE,
+        "The Service mongodb-rate is gone. Root cause: Deployment rate cannot find it and fails.",
+    ),
+    (
+        SERVICE_GONE,
+        "Root cause: Deployment rate cannot resolve mongodb-rate because its Service is deleted. Fails.",
+    ),
+    (SERVICE_GONE, "The root cause is that rate is not able to connect to mongodb-rate: there is no Service any more."),
+    (WRONG_PORT, "Root cause: rate cannot connect to mongodb-rate, since its Service has targetPort 9999. It crashes."),
+    (
+        RETRIES,
+        "Root cause: Deployment search never reaches rate in time because its timeout is 50 ms and it retries 30 "
+        "times; its retries keep rate overloaded, so searches stay failed.",
+    ),
+]
+"""Those that cannot get at something are where it shows, not what is at fault; unless they are."""
 WRONG = [
+    ("sufferer only", MISSING_KEY, "Root cause: Deployment geo cannot find what GeoMongoAddress names, so it crashes."),
+    (
+        "sufferer's image",
+        MISSING_KEY,
+        "Root cause: geo cannot reach mongodb-geo because its image has a bug.",
+    ),
+    (
+        "object's memory",
+        SERVICE_GONE,
+        "Root cause: rate cannot reach mongodb-rate because its memory limit is too low.",
+    ),
+    ("object is down", SERVICE_GONE, "Root cause: rate cannot reach mongodb-rate, which is down, so searches fail."),
+    (
+        "other object",
+        WRONG_PORT,
+        "Root cause: rate cannot reach memcached-rate, whose Service has targetPort 9999.",
+    ),
+    (
+        "sufferer beside a neighbour",
+        MISSING_KEY,
+        "ConfigMap geo-config is complete. Root cause: geo cannot find what GeoMongoAddress names as ConfigMap "
+        "mongo-rate-script lacks it.",
+    ),
     ("symptom only", MISSING_KEY, "geo is crash looping, so hotel searches fail with HTTP 500."),
     ("victim", MISSING_KEY, "Root cause: mongodb-geo is down, therefore geo panics and /hotels returns 500."),
     ("neighbour", MISSING_KEY, "Root cause: ConfigMap mongo-rate-script lacks the key GeoMongoAddress, so rate fails."),
@@ -102,7 +153,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("cause", "text"), RIGHT, ids=lambda v: v[:40] if isinstance(v, str) else "")
+@pytest.mark.parametrize(("cause", "text"), RIGHT + SUFFERERS, ids=lambda v: v[:40] if isinstance(v, str) else "")
 def test_right_diagnoses_pass(cause: RootCause, text: str) -> None:
     judgement = grade(text, cause)
     assert judgement.passed, judgement.why
