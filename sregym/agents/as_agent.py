@@ -11,11 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sregym import process
-from sregym.agents.environment import kubeconfig_text
 from sregym.api.repair import KubectlCall
 from sregym.errors import CommandError
 from sregym.events import Emit, silent
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
+from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.serve import serving_kube
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import tcp_socket

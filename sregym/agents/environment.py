@@ -1,4 +1,4 @@
-"""What an agent is told: its environment variables and its kubeconfig. The names are those of this field.
+"""What an agent is told: its environment variables. The names are those of this field.
 
 Nothing here may say what is broken, and no key is here: a model's key is added outside the container, so the one that
 clients insist on is a dummy.
@@ -7,8 +7,6 @@ clients insist on is a dummy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import yaml
 
 from sregym.agents.container import HOME
 from sregym.agents.spec import AgentSpec
@@ -57,17 +55,3 @@ def agent_environment(
     if reasoning_effort:
         defaults["AGENT_REASONING_EFFORT"] = reasoning_effort
     return {**defaults, **spec.environment, **told}
-
-
-def kubeconfig_text(server: str, namespace: str) -> str:
-    """A kubeconfig without credentials: the gateway adds the attempt's token, or the address holds it."""
-    name = "cluster"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": server}}],
-        "users": [{"name": "oncall", "user": {}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": "oncall", "namespace": namespace}}],
-        "current-context": name,
-    }
-    return yaml.safe_dump(config, sort_keys=False)

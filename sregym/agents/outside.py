@@ -15,13 +15,14 @@ from pathlib import Path
 import anyio
 
 from sregym.agents.container import AgentExit
-from sregym.agents.environment import agent_environment, kubeconfig_text
+from sregym.agents.environment import agent_environment
 from sregym.agents.runtime import private_folder
 from sregym.agents.spec import AgentSpec
 from sregym.agents.things import HostJournal, Names
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
+from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, TcpPorts, Urls, running_gateway

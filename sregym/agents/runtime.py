@@ -17,7 +17,7 @@ import anyio
 import anyio.abc
 
 from sregym.agents.container import KUBECONFIG, LOGS, AgentContainer, AgentExit, agent_container, agent_volume
-from sregym.agents.environment import agent_environment, kubeconfig_text
+from sregym.agents.environment import agent_environment
 from sregym.agents.images import AgentImages, image_of
 from sregym.agents.isolation import GATEWAY, gateway_container, isolated_network
 from sregym.agents.spec import AgentSpec
@@ -31,6 +31,7 @@ from sregym.gateway.desk import SubmissionDesk
 from sregym.gateway.doors import API, KUBE, MODEL
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import Identity
+from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, running_gateway

@@ -13,11 +13,11 @@ import pytest
 
 from sregym import process
 from sregym.agents.as_agent import TIMED_OUT, Run, agent_kubectl
-from sregym.agents.environment import kubeconfig_text
 from sregym.api.repair import KubectlCall
 from sregym.cluster import waits
 from sregym.events import silent
 from sregym.gateway.identity import Identity, TokenGate
+from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.serve import serving_kube
 from sregym.gateway.web import tcp_socket
 from tests.live.gateway_site import GatewaySite, gateway_site

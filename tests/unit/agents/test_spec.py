@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from sregym.agents.environment import agent_environment, kubeconfig_text
+from sregym.agents.environment import agent_environment
 from sregym.agents.runtime import ReferencePayload, check_fits
 from sregym.agents.spec import AgentSpec, agent_names, load_agent
 from sregym.api.repair import KubectlCall
 from sregym.errors import AgentError, DefinitionError, PrerequisiteError
+from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess
 
 
