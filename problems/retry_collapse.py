@@ -48,6 +48,7 @@ class RetryCollapse(Problem):
 
     fault_class = FaultClass.METASTABLE
     layer = Layer.APPLICATION
+    revision = 2
     timing_sensitive = True
     latent = True
     caller: str = "search"
@@ -129,7 +130,31 @@ class RetryCollapse(Problem):
                 ),
                 victims=("frontend",),
                 role=Role.CONSTRAINT,
-            )
+            ),
+            RootCause(
+                components=(deployment(self.callee),),
+                mechanism=f"A burst of searches ({self.burst_rps:g}/s for {self.burst_s:g} s, {self.steady_rps:g}/s is"
+                f" usual) filled the queue of {self.callee}. It was over when the incident began.",
+                effect=f"Waiting in {self.callee}'s full queue takes longer than the deadline, so calls began to be"
+                " tried again.",
+                mechanism_concepts=(
+                    Concept(
+                        "a burst",
+                        r"bursts?\b",
+                        "spike",
+                        "surge",
+                        "peak",
+                        r"flood(ed)?\b",
+                        r"(short|brief|transient|temporary|sudden)\w* (rise|increase|jump|overload|load|traffic|wave)",
+                        r"(load|traffic|requests?) (rose|jumped|peaked|increased)",
+                    ),
+                ),
+                value_concepts=(Concept("what it filled", "queue", "backlog"),),
+                effect_concepts=(Concept("calls waited too long", "time-?outs?", "time[sd]? out", "deadline", "retr"),),
+                victims=("frontend",),
+                role=Role.TRIGGER,
+                rank=2,
+            ),
         ]
 
     def mitigation(self) -> Oracle:
@@ -176,9 +201,11 @@ class RetryCollapse(Problem):
                 " Expired requests still use capacity, so the queue never drains although the burst is over, and"
                 " searches fail.",
                 f"Metastable collapse: deployment {self.callee} admits only {self.capacity_rps} requests/s behind a"
-                f" long queue, and deployment {self.caller} retries timed-out calls. Retries keep the backlog full.",
+                f" long queue, and deployment {self.caller} retries timed-out calls. A short spike of traffic tipped it"
+                " over, and retries keep the backlog full.",
             ),
             wrong=(
+                f"A burst of requests has filled the queue of {self.callee}; it will recover when the burst is over.",
                 "The frontend deployment is overloaded by too many users and needs more replicas.",
                 "mongodb-rate is slow because its disk is full, so hotel search times out.",
                 "Hotel search has a high latency and error rate.",

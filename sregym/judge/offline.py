@@ -98,12 +98,15 @@ class _Answers:
         return _yes(f"blames {', '.join(sorted(self.read.blamed & self.read.true_names))}")
 
     def mechanism(self) -> _Said:
+        return self._mechanism_of(self.read.question.root_causes)
+
+    def _mechanism_of(self, causes: Iterable[RootCause]) -> _Said:
         if self.read.list_of:
             return _no(self.read.list_of)
         if self.read.hedged:
             return _no(f"only one of several guesses, beside {', '.join(self.read.rivals)}")
         words: list[str] = []
-        for cause in self.read.question.root_causes:
+        for cause in causes:
             if lacking := self._lacks(cause, cause.mechanism_concepts):
                 return _no(lacking)
             if cause.role is not Role.TRIGGER and not self._blames(cause):
@@ -120,7 +123,7 @@ class _Answers:
         return _yes(f"says {_quoted(words)}")
 
     def commitment(self) -> _Said:
-        if (mechanism := self.mechanism()).no:
+        if (mechanism := self._mechanism_of(self.read.causes)).no:
             return _no(f"no true explanation to commit to ({mechanism.reason})")
         if self.read.rivals:
             return _no(f"also offers {', '.join(self.read.rivals)} as the cause")

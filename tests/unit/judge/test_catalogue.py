@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from fractions import Fraction
 from functools import cache
 
 import pytest
 
 from sregym.api.problem import Problem
-from sregym.api.root_cause import Concept
+from sregym.api.root_cause import Concept, Role
 from sregym.catalogue import Catalogue
 from sregym.judge import JudgeInput, Judgement, OfflineJudge
 from tests.unit.judge import reports
@@ -107,3 +108,27 @@ def test_a_denied_truth_fails(problem_id: str) -> None:
         names = " and ".join(str(ref) for ref in cause.components)
         text = f"{names} and everything about them were ruled out. The root cause is consul: its entries are stale."
         assert not grade(problem_id, text).passed
+
+
+COLLAPSE = "search_rate_retry_collapse_hotel_reservation"
+CONSTRAINT = (
+    "Retry storm: Deployment search calls Deployment rate with a deadline of 750 ms and 3 attempts, and calls wait in"
+    " rate's queue for longer than that. Retries keep the queue full, and hotel searches fail."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        (f"{CONSTRAINT} It began with a burst of searches that is over.", Fraction(1)),
+        (CONSTRAINT, Fraction(7, 9)),
+        ("A burst of searches filled the queue of Deployment rate, and calls time out.", Fraction(1, 9)),
+        ("The root cause is a surge of searches on the deployments search and rate, which time out.", Fraction(4, 9)),
+    ],
+    ids=["both", "constraint only", "trigger only", "trigger blamed"],
+)
+def test_a_metastable_failure_is_its_constraint_and_its_trigger(text: str, score: Fraction) -> None:
+    judgement = grade(COLLAPSE, text)
+    assert judgement.score == score, explained(judgement)
+    roles = [one.role for one in problem(COLLAPSE).root_causes()]
+    assert roles == [Role.CONSTRAINT, Role.TRIGGER]
