@@ -26,6 +26,7 @@ from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, TcpPorts, Urls, running_gateway
+from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 
 
@@ -92,6 +93,7 @@ async def outside_world(
     ports: TcpPorts,
     greet: Greet,
     kubectl: Sequence[str | Path] = (),
+    telemetry: TelemetryAccess | None = None,
     model: ModelAccess | None = None,
     reasoning_effort: str | None = None,
     nodes: NodeTool | None = None,
@@ -116,6 +118,8 @@ async def outside_world(
                 desk=desk,
                 folder=attempt_dir,
                 runtime=runtime,
+                telemetry=telemetry,
+                kubectl=kubectl or ("kubectl",),
                 model=model,
                 tcp=ports,
                 nodes=nodes,

@@ -35,6 +35,7 @@ from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import Gateway, running_gateway
+from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 
 START_WITHIN_S = 30.0
@@ -145,6 +146,8 @@ async def agent_world(
     attempt_dir: Path,
     state_dir: Path,
     journal: HostJournal,
+    telemetry: TelemetryAccess | None = None,
+    kubectl: Sequence[str | Path] = ("kubectl",),
     model: ModelAccess | None = None,
     reasoning_effort: str | None = None,
     identity: Identity | None = None,
@@ -158,6 +161,8 @@ async def agent_world(
     Args:
         attempt_dir: Logs and records go there (`agent/`, `gateway.log`, `model_calls.jsonl`).
         state_dir: Our state folder; sockets and the gateway's config get a private folder below it.
+        telemetry: Where the observability stack is; where our own is, if not given.
+        kubectl: How kubectl is called here, for the MCP tools.
 
     Raises:
         AgentError: Image, container or gateway cannot be made.
@@ -177,6 +182,8 @@ async def agent_world(
                 desk=desk,
                 folder=attempt_dir,
                 runtime=runtime,
+                telemetry=telemetry,
+                kubectl=kubectl,
                 model=model if spec.needs_model else None,
                 identity=identity,
                 hidden=hidden,

@@ -28,6 +28,7 @@ from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import TcpPorts
+from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.judge import Judge
 from sregym.results import (
     AgentFacts,
@@ -188,6 +189,8 @@ class Runner:
                 attempt_dir=folder,
                 state_dir=state,
                 journal=journal,
+                telemetry=TelemetryAccess.of(plan.profile),
+                kubectl=(lab.site.tools["kube"], "kubectl"),
                 model=plan.model,
                 reasoning_effort=plan.reasoning_effort,
                 nodes=await node_tool(lab, problem, journal, emit),
@@ -214,9 +217,10 @@ class Runner:
                 attempt_dir=folder,
                 state_dir=self.settings.paths.state,
                 journal=journal,
-                ports=TcpPorts(host=ports.bind_host, api=ports.api, kube=ports.kube_proxy),
+                ports=TcpPorts(host=ports.bind_host, api=ports.api, kube=ports.kube_proxy, mcp=ports.mcp),
                 greet=greet,
                 kubectl=(lab.site.tools["kube"], "kubectl"),
+                telemetry=TelemetryAccess.of(self.plan.profile),
                 model=self.plan.model,
                 reasoning_effort=self.plan.reasoning_effort,
                 nodes=await node_tool(lab, problem, journal, emit),

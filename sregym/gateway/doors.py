@@ -23,8 +23,9 @@ class Door:
 API = Door(name="api", port=8000)
 KUBE = Door(name="kube", port=16443)
 MODEL = Door(name="model", port=8080)
+MCP = Door(name="mcp", port=9954, variable="MCP_SERVER_URL")
 METRICS = Door(name="metrics", port=9090, variable="PROMETHEUS_URL")
 TRACES = Door(name="traces", port=16686, variable="JAEGER_URL")
 LOGS = Door(name="logs", port=3100, variable="LOKI_URL")
 
-DOORS = (API, KUBE, MODEL, METRICS, TRACES, LOGS)
+DOORS = (API, KUBE, MODEL, METRICS, TRACES, LOGS, MCP)

@@ -1,4 +1,4 @@
-"""The gateway process: kube proxy, model relay and telemetry of one attempt. `python -m sregym.gateway.serve CONFIG`.
+"""The gateway process: kube proxy, model relay, tools and telemetry. `python -m sregym.gateway.serve CONFIG`.
 
 A child of the coordinator, so that a busy agent cannot slow the coordinator down and a crash here costs no attempt.
 It keeps nothing in memory that matters, and its keys come from the environment, not from the config file.
@@ -20,10 +20,12 @@ from starlette.types import ASGIApp
 
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
-from sregym.gateway.doors import KUBE, LOGS, METRICS, MODEL, TRACES
+from sregym.gateway.doors import KUBE, LOGS, MCP, METRICS, MODEL, TRACES
 from sregym.gateway.hiding import Hidden
-from sregym.gateway.identity import Identity, TokenGate
+from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.kube_proxy import KubeProxy
+from sregym.gateway.kubeconfig import kubeconfig_text
+from sregym.gateway.mcp.app import Place, mcp_door
 from sregym.gateway.models import ModelAccess
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.telemetry.raw import logs_app, metrics_app, traces_app
@@ -32,6 +34,7 @@ from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
 from sregym.settings import Settings
 
 EVENTS_FILE = "gateway.jsonl"
+LOOPBACK = "127.0.0.1"
 
 
 class Listen(BaseModel):
@@ -55,6 +58,16 @@ class ServeConfig(BaseModel):
     """By the names of the doors that this process serves."""
     model: ModelAccess | None = None
     telemetry: TelemetryAccess = TelemetryAccess()
+    kubectl: tuple[str, ...] = ("kubectl",)
+    """How kubectl is called here, for the tools."""
+    namespace: str = "default"
+    """Where the tools' kubectl looks if it is not told."""
+    api: Path
+    """The socket of the submission API, which is the coordinator's."""
+    tools_at_once: bool = False
+    """Load the MCP servers without waiting for a request."""
+    runtime: Path
+    """Private, and of the attempt: what must outlive this process."""
     folder: Path
     """Of the attempt: records are written here."""
     ready: Path
@@ -159,11 +172,35 @@ def _raw(make: Callable[[TelemetryAccess, Upstream], ASGIApp]) -> Application:
     return application
 
 
+@asynccontextmanager
+async def _mcp(serving: Serving) -> AsyncIterator[ASGIApp]:
+    """The MCP servers; their kubectl has a kube proxy of its own on loopback, as it cannot use a UNIX socket."""
+    config, secret = serving.config, new_token()
+    sockets = [tcp_socket(LOOPBACK, 0)]
+    kube = serving_kube(config.access, TokenGate(secret), config.identity, sockets, serving.emit, config.hidden)
+    async with kube as port:
+        folder = config.runtime / "mcp"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(kubeconfig_text(f"http://{LOOPBACK}:{port}{PREFIX}{secret}", config.namespace), "utf-8")
+        place = Place(
+            folder=folder,
+            kubectl=config.kubectl,
+            kubeconfig=kubeconfig,
+            api=config.api,
+            token=config.token,
+            telemetry=config.telemetry,
+        )
+        async with mcp_door(place, serving.upstream, at_once=config.tools_at_once, emit=serving.emit) as app:
+            yield app
+
+
 _APPLICATIONS: Mapping[str, Application] = {
     MODEL.name: _relay,
     METRICS.name: _raw(metrics_app),
     TRACES.name: _raw(traces_app),
     LOGS.name: _raw(logs_app),
+    MCP.name: _mcp,
 }
 """What answers behind a door, without the check of the token."""
 

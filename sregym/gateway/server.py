@@ -8,7 +8,7 @@ which the gateway container mounts; TCP ports are opened only for agents that ar
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +22,14 @@ from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
-from sregym.gateway.doors import API, DOORS, KUBE, MODEL, Door
+from sregym.gateway.doors import API, DOORS, KUBE, MCP, MODEL, Door
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.node.web import node_routes
 from sregym.gateway.serve import Listen, Ports, ServeConfig
-from sregym.gateway.submission import submission_app
+from sregym.gateway.submission import mcp_route, submission_app
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import Guarded, check_ports, served, tcp_socket, unix_socket
@@ -48,6 +48,7 @@ class TcpPorts:
     host: str = "127.0.0.1"
     api: int = 8000
     kube: int = 16443
+    mcp: int = 0
 
     def of(self, door: Door) -> int:
         return int(getattr(self, door.name, 0))
@@ -140,6 +141,7 @@ async def running_gateway(
     folder: Path,
     runtime: Path,
     telemetry: TelemetryAccess | None = None,
+    kubectl: Sequence[str | Path] = ("kubectl",),
     model: ModelAccess | None = None,
     token: str | None = None,
     tcp: TcpPorts | None = None,
@@ -154,6 +156,7 @@ async def running_gateway(
         folder: The attempt's; logs and records go there.
         runtime: A private folder for sockets and the config, removed by the caller.
         telemetry: Where the observability stack is; where our own is, if not given.
+        kubectl: How kubectl is called here, for the MCP tools.
         nodes: The node tool, served beside the submission API; without one callers are told that there is none.
 
     Raises:
@@ -173,10 +176,24 @@ async def running_gateway(
             listening.append(stack.enter_context(closing(tcp_socket(tcp.host, tcp.api))))
             # The child, which listens there, could only die of it.
             check_ports(tcp.host, *(tcp.of(door) for door in gateway.doors if door is not API))
-        api = Guarded(submission_app(desk, beside=node_routes(nodes)), gate)
+        beside = [*node_routes(nodes), mcp_route(sockets.of(MCP))]
+        api = Guarded(submission_app(desk, beside=beside), gate)
         await stack.enter_async_context(served(api, listening))
-        config = _child_config(
-            gateway, access, identity or Identity(), hidden or Hidden(), telemetry or TelemetryAccess(), runtime, tcp
+        config = ServeConfig(
+            access=access,
+            identity=identity or Identity(),
+            hidden=hidden or Hidden(),
+            token=secret,
+            listen=_listen(gateway, tcp),
+            model=model,
+            telemetry=telemetry or TelemetryAccess(),
+            kubectl=tuple(map(str, kubectl)),
+            namespace=desk.app_info().namespace,
+            api=sockets.api,
+            tools_at_once=model is not None or tcp is not None,
+            runtime=runtime,
+            folder=folder,
+            ready=runtime / "ready.json",
         )
         config.ready.unlink(missing_ok=True)
         tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -218,32 +235,14 @@ async def _ready(config: ServeConfig, log: Path) -> Ports:
         raise AgentError(f"the gateway process did not come up; it said\n{_tail(log)}") from error
 
 
-def _child_config(
-    gateway: Gateway,
-    access: ClusterAccess,
-    identity: Identity,
-    hidden: Hidden,
-    telemetry: TelemetryAccess,
-    runtime: Path,
-    tcp: TcpPorts | None,
-) -> ServeConfig:
+def _listen(gateway: Gateway, tcp: TcpPorts | None) -> dict[str, Listen]:
+    """Where the gateway process listens, by door; the submission API is ours."""
     host = tcp.host if tcp else None
-    listen = {
+    return {
         door.name: Listen(unix=gateway.sockets.of(door), host=host, port=tcp.of(door) if tcp else 0)
         for door in gateway.doors
         if door is not API
     }
-    return ServeConfig(
-        access=access,
-        identity=identity,
-        hidden=hidden,
-        token=gateway.token,
-        listen=listen,
-        model=gateway.model,
-        telemetry=telemetry,
-        folder=gateway.folder,
-        ready=runtime / "ready.json",
-    )
 
 
 def _check_model(model: ModelAccess | None) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sregym.gateway.desk import Outcome, Receipt, Stage, SubmissionDesk
+from sregym.gateway.forwarding import forward
 
 MAX_BODY = 256 * 1024
 """Bytes. A diagnosis is a few paragraphs; this leaves two orders of magnitude."""
@@ -74,6 +76,15 @@ def submission_app(desk: SubmissionDesk, *, beside: Sequence[Route] = ()) -> Sta
             *beside,
         ]
     )
+
+
+def mcp_route(socket: Path) -> Route:
+    """`/submit_mcp/...`: the MCP server of the submission API, which runs with the others behind `socket`."""
+
+    async def handle(request: Request) -> Response:
+        return await forward(request, socket)
+
+    return Route("/submit_mcp/{rest:path}", handle, methods=["GET", "POST", "DELETE"])
 
 
 async def _read(request: Request) -> bytes:
