@@ -62,7 +62,6 @@ async def served(app: ASGIApp, sockets: Sequence[socket.socket]) -> AsyncIterato
         log_config=None,
         access_log=False,
         lifespan="off",
-        ws="none",
         timeout_graceful_shutdown=1,
         server_header=False,
     )
