@@ -21,35 +21,14 @@ from sregym.cluster.objects import Obj
 from sregym.errors import PrerequisiteError
 from sregym.events import Emit, silent
 from sregym.gateway.filtering import Filter, Unreadable, asked, continued, dumped, joined, parsed, replaced
+from sregym.gateway.heads import NOT_JSON, downwards, inflated, odd_method, switch, unreadable, upwards
 from sregym.gateway.hiding import Hidden, Hiding, Refusal
-from sregym.gateway.http1 import Exchange, Head, Headers, serve_connection
+from sregym.gateway.http1 import Exchange, Headers, serve_connection
 from sregym.gateway.identity import Identity, TokenGate
 from sregym.gateway.target import BadTarget, Target, parse_target
 from sregym.gateway.upstream import Upstream
 
-_HOP = frozenset(
-    {
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
-"""Hop-by-hop (RFC 9110, 7.6.1)."""
-_OURS = frozenset({b"host", b"authorization", b"expect", b"cookie", b"forwarded", b"x-relay-listener"})
 _OF_BODIES = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
-_OURS_PREFIXES = (b"impersonate-", b"x-remote-", b"x-forwarded-")
-_BINARY = ("application/vnd.kubernetes.protobuf", "application/cbor", "application/cbor-seq", "application/yaml")
-_METHODS = frozenset({b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT"})
-_UPGRADED = frozenset({"attach", "exec", "portforward", "proxy"})
-"""Subresources whose connections are carried as bytes. A watch over a WebSocket could not be read on its way."""
-_PROTOCOLS = frozenset({b"spdy/3.1", b"websocket"})
-_TOKEN_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -59,7 +38,6 @@ _REASONS = {
     406: "NotAcceptable",
     502: "ServiceUnavailable",
 }
-NOT_JSON = Refusal(code=406, message="only JSON is served here (application/json, also as=Table)")
 
 
 class KubeProxy:
@@ -102,14 +80,14 @@ class KubeProxy:
         except BadTarget as error:
             await _status(exchange, Refusal(code=400, message=f"the request path {error}"))
             return
-        if refusal := _odd_method(head) or _unreadable(head, target) or self._hiding.refusal(target):
+        if refusal := odd_method(head) or unreadable(head, target) or self._hiding.refusal(target):
             self._emit("kube.refused", path=target.path, code=refusal.code)
             await _status(exchange, refusal)
             return
         await self._forward(exchange, target)
 
     async def _forward(self, exchange: Exchange, target: Target) -> None:
-        request = _Request(exchange, target, [*_upwards(exchange.head, target), *self._identity])
+        request = _Request(exchange, target, [*upwards(exchange.head, target), *self._identity])
         judged = self._hiding.concerns(target) and _may_show(request)
         try:
             await (self._judged(request) if judged else self._streamed(request))
@@ -127,13 +105,19 @@ class KubeProxy:
         exchange = request.exchange
         body = exchange.body() if exchange.head.has_body else None
         response: httpcore.Response | None = None
+        squeezed = _may_squeeze(request)
+        if squeezed:
+            request = request.with_headers({b"accept-encoding": b"gzip"})
         async with AsyncExitStack() as stack:
             async with exchange.cancelled_by_hangup():
                 response = await self._answer(stack, request, request.target.canonical, body)
                 if response.status != 101:
-                    await exchange.respond(response.status, _downwards(response.headers), _pieces(response))
+                    headers, pieces = downwards(response.headers), _pieces(response)
+                    if squeezed:
+                        headers, pieces = inflated(headers, pieces)
+                    await exchange.respond(response.status, headers, pieces)
             if response is not None and response.status == 101:
-                await exchange.tunnel(_switch(response.headers), response.extensions["network_stream"])
+                await exchange.tunnel(switch(response.headers), response.extensions["network_stream"])
 
     async def _judged(self, request: _Request) -> None:
         """Forward a request, and of its answer what may be seen."""
@@ -148,18 +132,17 @@ class KubeProxy:
         if method != b"GET" and target.name and not await self._sees(request):
             await _status(exchange, _not_found(target))
             return
-        request = request.with_headers({b"accept": form.accept or b"application/json", b"accept-encoding": b"identity"})
+        request = request.with_headers({b"accept": form.accept or b"application/json", b"accept-encoding": b"gzip"})
         sieve = Filter(self._hiding, target, form.surplus)
         body = exchange.body() if exchange.head.has_body else None
         async with AsyncExitStack() as stack, exchange.cancelled_by_hangup():
             response = await self._answer(stack, request, form.path, body)
-            headers = [
-                (name, value) for name, value in _downwards(response.headers) if name.lower() != b"content-length"
-            ]
+            headers, pieces = inflated(downwards(response.headers), _pieces(response))
+            headers = [one for one in headers if one[0].lower() != b"content-length"]
             if target.watch and response.status == 200:
-                await exchange.respond(response.status, headers, sieve.events(_pieces(response)))
+                await exchange.respond(response.status, headers, sieve.events(pieces))
                 return
-            raw = await response.aread()
+            raw = b"".join([piece async for piece in pieces])
             if response.status == 409 and method == b"POST" and not sieve.untouched(raw):
                 await _status(exchange, Refusal(code=403, message="this name is not available"))
                 return
@@ -179,7 +162,8 @@ class KubeProxy:
                 response = await self._answer(stack, request, replaced(path, "continue", continued(page)), None)
                 if response.status != 200:
                     raise Unreadable(f"the next page has status {response.status}")
-                page = joined(page, parsed(await response.aread()))
+                _, pieces = inflated(response.headers, _pieces(response))
+                page = joined(page, parsed(b"".join([piece async for piece in pieces])))
         return page
 
     async def _sees(self, request: _Request) -> bool:
@@ -235,55 +219,14 @@ async def _close(response: httpcore.Response) -> None:
         await response.aclose()
 
 
-def _odd_method(head: Head) -> Refusal | None:
-    return None if head.method in _METHODS else Refusal(code=405, message="the method is not one of this API")
+def _may_squeeze(request: _Request) -> bool:
+    """Whether a long answer may come compressed although the client wants it plain: it has less to go through TLS.
 
-
-def _unreadable(head: Head, target: Target) -> Refusal | None:
-    """Refuse answers that we could not read ourselves. OpenAPI documents hold no objects and may be binary."""
-    if target.path.startswith("/openapi/"):
-        return None
-    accept = (head.get(b"accept") or b"").decode("latin-1")
-    if accept and not _readable_of(accept):
-        return NOT_JSON
-    return None
-
-
-def _readable_of(accept: str) -> str:
-    kept = [part.strip() for part in accept.split(",")]
-    return ",".join(part for part in kept if part and part.partition(";")[0].strip().lower() not in _BINARY)
-
-
-def _upwards(head: Head, target: Target) -> list[tuple[bytes, bytes]]:
-    """The client's headers that may go on to the API server."""
-    named = {token.strip().lower() for token in (head.get(b"connection") or b"").split(b",")}
-    kept = [
-        (name, value)
-        for name, value in head.headers
-        if name not in _HOP and name not in _OURS and name not in named and not name.startswith(_OURS_PREFIXES)
-    ]
-    out: list[tuple[bytes, bytes]] = []
-    for name, value in kept:
-        if name == b"accept" and not target.path.startswith("/openapi/"):
-            value = _readable_of(value.decode("latin-1")).encode("latin-1")
-        elif name == b"sec-websocket-protocol":
-            value = b", ".join(p for p in (v.strip() for v in value.split(b",")) if not p.startswith(_TOKEN_PROTOCOL))
-        out.append((name, value))
-    if head.get(b"transfer-encoding") is not None:
-        out.append((b"transfer-encoding", b"chunked"))
-    protocol = head.get(b"upgrade") or b""
-    if head.wants_upgrade and target.subresource in _UPGRADED and protocol.lower() in _PROTOCOLS:
-        out += [(b"connection", b"Upgrade"), (b"upgrade", protocol)]
-    return out
-
-
-def _downwards(headers: Headers) -> Headers:
-    return [(name, value) for name, value in headers if name.lower() not in _HOP]
-
-
-def _switch(headers: Headers) -> Headers:
-    upgrade = next((value for name, value in headers if name.lower() == b"upgrade"), b"")
-    return [(b"connection", b"Upgrade"), (b"upgrade", upgrade), *_downwards(headers)]
+    Only the API server's own answers, not those of servers behind it.
+    """
+    target, head = request.target, request.exchange.head
+    own = bool(target.resource) and not target.subresource and not target.watch
+    return own and head.method == b"GET" and b"gzip" not in request.header(b"accept-encoding")
 
 
 async def _pieces(response: httpcore.Response) -> AsyncIterator[bytes]:

@@ -1,5 +1,6 @@
 """The kube proxy hides through every door: paths, lists, pages, watches, single objects, changes."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,7 +51,11 @@ class Api:
         method = exchange.head.method.decode()
         answer = self.answers.get(f"{method} {target}", self.answers.get(target))
         status = answer.pop("_status", 200) if answer is not None else 404
-        await exchange.respond_whole(status, [JSON], json.dumps(answer or {"kind": "Status"}).encode())
+        body = json.dumps(answer or {"kind": "Status"}).encode()
+        if b"gzip" in (exchange.head.get(b"accept-encoding") or b""):
+            await exchange.respond_whole(status, [JSON, (b"Content-Encoding", b"gzip")], gzip.compress(body))
+        else:
+            await exchange.respond_whole(status, [JSON], body)
 
     async def _stream(self) -> AsyncIterator[bytes]:
         for event in self.events:
@@ -93,10 +98,21 @@ async def test_a_list_is_judged_whatever_encoding_was_asked_for(tmp_path: Path) 
     pods = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [pod("a", "shop"), pod("b", "vault")]}
     api = Api({"/api/v1/pods": pods})
     async with client_of(api, tmp_path) as client:
-        reply = await client.get("/api/v1/pods", headers={"Accept-Encoding": "gzip, br"})
-    assert reply.json() == {**pods, "items": [pod("a", "shop")]}
-    assert int(reply.headers["content-length"]) == len(reply.content)
-    assert api.heads[0].get(b"accept-encoding") == b"identity"
+        for wanted in ("gzip, br", "identity"):
+            reply = await client.get("/api/v1/pods", headers={"Accept-Encoding": wanted})
+            assert reply.json() == {**pods, "items": [pod("a", "shop")]}
+            assert int(reply.headers["content-length"]) == len(reply.content)
+            assert "content-encoding" not in reply.headers
+
+
+async def test_a_list_comes_in_the_encoding_that_was_asked_for(tmp_path: Path) -> None:
+    pods = {"kind": "PodList", "items": [pod("a", "shop")] * 5000}
+    api = Api({"/api/v1/namespaces/shop/pods": pods})
+    async with client_of(api, tmp_path) as client:
+        for wanted, got in (("gzip", "gzip"), ("identity", None), ("br", None)):
+            reply = await client.get("/api/v1/namespaces/shop/pods", headers={"Accept-Encoding": wanted})
+            assert (reply.json(), reply.headers.get("content-encoding")) == (pods, got)
+    assert {head.get(b"accept-encoding") for head in api.heads} == {b"gzip"}
 
 
 async def test_what_holds_nothing_hidden_goes_on_byte_for_byte(tmp_path: Path) -> None:
