@@ -18,6 +18,8 @@ func main() {
 	debug.SetGCPercent(collectAt)
 	log := telemetry.NewLogger(os.Stdout, "jaeger", os.Getenv("LOG_LEVEL"))
 	store := tracesink.NewStore(config.Int("MEMORY_MAX_TRACES", 2000))
-	telemetry.Fatal(log, "collector ended", "error", tracesink.Serve(context.Background(), store, log).Error())
+	ctx := context.Background()
+	forward := tracesink.NewForwarder(ctx, os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), log)
+	telemetry.Fatal(log, "collector ended", "error", tracesink.Serve(ctx, store, forward, log).Error())
 	os.Exit(1)
 }

@@ -23,11 +23,14 @@ const maxExport = 16 << 20
 // Receiver takes spans by OTLP, over gRPC and HTTP.
 type Receiver struct {
 	collector.UnimplementedTraceServiceServer
-	store *Store
+	store   *Store
+	forward *Forwarder
 }
 
-// NewReceiver puts what it takes into store.
-func NewReceiver(store *Store) *Receiver { return &Receiver{store: store} }
+// NewReceiver puts what it takes into store, and passes it on where forward is not nil.
+func NewReceiver(store *Store, forward *Forwarder) *Receiver {
+	return &Receiver{store: store, forward: forward}
+}
 
 // Export implements the OTLP trace service.
 func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
@@ -46,6 +49,7 @@ func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServi
 			r.store.Add(spans)
 		}
 	}
+	r.forward.Take(request)
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 

@@ -14,14 +14,14 @@ import (
 )
 
 // Serve opens all of Jaeger's ports and answers until one of them fails. It always returns an error.
-func Serve(ctx context.Context, store *Store, log *slog.Logger) error {
-	receiver := NewReceiver(store)
+func Serve(ctx context.Context, store *Store, forward *Forwarder, log *slog.Logger) error {
+	receiver := NewReceiver(store, forward)
 	traces := http.NewServeMux()
 	traces.Handle("POST /v1/traces", receiver)
 	failed := make(chan error)
 	for port, handler := range map[string]http.Handler{
 		":4318": traces, ":14268": traces, ":14267": http.NotFoundHandler(),
-		":16686": Query(store), ":14269": admin(store),
+		":16686": Query(store), ":14269": admin(store, forward),
 		":5778": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"strategyType":"PROBABILISTIC","probabilisticSampling":{"samplingRate":1}}`))
 		}),
@@ -47,7 +47,7 @@ func Serve(ctx context.Context, store *Store, log *slog.Logger) error {
 }
 
 // admin is the health port.
-func admin(store *Store) http.Handler {
+func admin(store *Store, forward *Forwarder) http.Handler {
 	began := time.Now()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -56,6 +56,7 @@ func admin(store *Store) http.Handler {
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, "# TYPE jaeger_collector_spans_received_total counter\njaeger_collector_spans_received_total %d\n", store.Received())
+		fmt.Fprintf(w, "# TYPE jaeger_collector_spans_dropped_total counter\njaeger_collector_spans_dropped_total %d\n", forward.Dropped())
 	})
 	return mux
 }

@@ -64,7 +64,7 @@ func filled(t *testing.T, capacity, traces int) *Store {
 	t.Helper()
 	store := NewStore(capacity)
 	for n := 1; n <= traces; n++ {
-		if _, err := NewReceiver(store).Export(t.Context(), call(n, n%2 == 0)); err != nil {
+		if _, err := NewReceiver(store, nil).Export(t.Context(), call(n, n%2 == 0)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,13 +114,13 @@ func TestAllWaysToSendSpans(t *testing.T) {
 			request.Header.Set(header, value)
 		}
 		recorder := httptest.NewRecorder()
-		NewReceiver(store).ServeHTTP(recorder, request)
+		NewReceiver(store, nil).ServeHTTP(recorder, request)
 		if recorder.Code != 200 || store.Received() != 2 {
 			t.Errorf("%s: %d %s, %d spans", name, recorder.Code, recorder.Body, store.Received())
 		}
 	}
 	recorder := httptest.NewRecorder()
-	NewReceiver(NewStore(1)).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/v1/traces", bytes.NewReader([]byte("rubbish"))))
+	NewReceiver(NewStore(1), nil).ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/v1/traces", bytes.NewReader([]byte("rubbish"))))
 	if recorder.Code != http.StatusBadRequest {
 		t.Errorf("rubbish: %d", recorder.Code)
 	}
