@@ -13,6 +13,7 @@
     ├── CommandError           a child process ended badly                                exit 4
     ├── WaitTimeout            a condition did not come true in time                      exit 4
     ├── InjectionError         the fault could not be shown to bite: the attempt is void  exit 5
+    │   └── LeakError          the incident shows what only we would have left there
     ├── RecoveryError          something of ours could not be undone: the run stops       exit 6
     │   └── DirtyClusterError  the world is not as it was before
     ├── AgentError             the agent could not be started or run                      exit 7
@@ -119,6 +120,10 @@ class InjectionError(SregymError):
     """The fault could not be injected or did not bite. The attempt is void and says why."""
 
     exit_code = 5
+
+
+class LeakError(InjectionError):
+    """An audit found what only we would have left in an incident. The attempt is void and names the finding."""
 
 
 class RecoveryError(SregymError):

@@ -57,6 +57,11 @@ class OutsideAgent:
         self._emit = emit
         self._left = anyio.Event()
 
+    @property
+    def container(self) -> None:
+        """It has none of ours."""
+        return None
+
     async def start(self) -> None:
         """Hand over."""
         self._emit("agent.invited", kubeconfig=str(self.invitation.kubeconfig))

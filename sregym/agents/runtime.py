@@ -68,6 +68,11 @@ class RunningAgent:
         self._withdrawn = False
         self._tasks: anyio.abc.TaskGroup | None = None
 
+    @property
+    def container(self) -> str:
+        """Name of its container."""
+        return self._container.name
+
     async def start(self) -> None:
         """Hand over. Raises AgentError where the container does not start."""
         if self._payload is None:

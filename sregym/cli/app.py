@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cyclopts import App as Cyclopts
 
 from sregym.catalogue import Catalogue
+from sregym.cli.audit import audit_command
 from sregym.cli.cluster import cluster_app
 from sregym.cli.doctor import doctor_app
 from sregym.cli.problems import problems_app
@@ -35,6 +36,7 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     app.command(demo_command(content), name="demo")
     app.command(problems_app(catalogue))
     app.command(verify_command(content), name="verify")
+    app.command(audit_command(content), name="audit")
     app.command(cluster_app(content))
     app.command(doctor_app)
     app.command(recover_app())

@@ -72,7 +72,7 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
             Who judges the diagnoses.
         """
         settings = Settings()
-        entries = _entries(content().catalogue, problem_ids, suite=suite, every=every)
+        entries = chosen(content().catalogue, problem_ids, suite=suite, every=every)
         judge = make_judge(settings.models, model=judge_model)
         spec = ClusterSpec(name=cluster, workers=workers)
         task = _Task(entries=entries, kinds=frozenset(cell) or ALL_CELLS, hold=hold, profile=profile, judge=judge)
@@ -86,7 +86,7 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
     return verify
 
 
-def _entries(catalogue: Catalogue, ids: Sequence[str], *, suite: str | None, every: bool) -> list[Entry]:
+def chosen(catalogue: Catalogue, ids: Sequence[str], *, suite: str | None, every: bool) -> list[Entry]:
     """Raises PrerequisiteError where nothing, or too much, is asked for."""
     if (bool(ids), suite is not None, every).count(True) != 1:
         raise PrerequisiteError("say which problems", cure="give ids, or --suite NAME, or --all")

@@ -6,8 +6,8 @@ should be), or unscored (it was, but could not be judged). Only errors that must
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -24,7 +24,7 @@ from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.clock import AGENT, HEALTHY, PhaseClock, SessionClock
 from sregym.coordinator.putback import PutBack, put_back
 from sregym.coordinator.session import OnCall, SessionOutcome, hold_session
-from sregym.coordinator.world import Bench, Incident, World, active_fault, running_app
+from sregym.coordinator.world import Bench, Incident, World, active_fault, app_info, running_app
 from sregym.errors import (
     AgentError,
     DefinitionError,
@@ -36,7 +36,7 @@ from sregym.errors import (
     principal,
 )
 from sregym.events import Emit, EventLog
-from sregym.gateway.desk import AppInfo, Desk, Submission
+from sregym.gateway.desk import Desk, Submission
 from sregym.judge import Judge, JudgeInput
 from sregym.results import (
     AgentFacts,
@@ -70,6 +70,30 @@ class MakesAgent(Protocol):
     ) -> AbstractAsyncContextManager[AgentOnCall]: ...
 
 
+class AuditUnderWay(Protocol):
+    """A look at the incident with the agent's eyes, which has begun."""
+
+    async def finish(self, agent: AgentOnCall) -> None:
+        """Looks into the agent's container, too. Raises LeakError with what was found, ClusterError or AgentError."""
+
+
+class BeginsAudit(Protocol):
+    """Begins to look for leaks, while the agent's surroundings are made."""
+
+    def __call__(self, world: World, incident: Incident, emit: Emit) -> AbstractAsyncContextManager[AuditUnderWay]: ...
+
+
+class _NoAudit:
+    async def finish(self, agent: AgentOnCall) -> None:
+        return
+
+
+@asynccontextmanager
+async def no_audit(world: World, incident: Incident, emit: Emit) -> AsyncIterator[AuditUnderWay]:
+    """For attempts whose world is no cluster (tests)."""
+    yield _NoAudit()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What is to be attempted, by whom, and how it is graded."""
@@ -79,6 +103,7 @@ class Order:
     provenance: Provenance
     agent: AgentFacts
     make_agent: MakesAgent
+    begin_audit: BeginsAudit = no_audit
     attempt: int
     judge: Judge
     profile: str
@@ -238,16 +263,18 @@ async def _on_call(
     order: Order, draft: _Draft, world: World, incident: Incident, journal: Journal, folder: Path, emit: Emit
 ) -> None:
     """The agent's part: its surroundings, its session, and both grades."""
-    clock, desk = draft.clock, Desk(_app_info(order.problem), emit=emit)
+    clock, desk = draft.clock, Desk(app_info(order.problem), emit=emit)
 
     async def grade(taken: Submission) -> None:
         draft.diagnosis = await _grade_diagnosis(order, taken, emit)
 
-    async with anyio.create_task_group() as graders:
+    async with anyio.create_task_group() as graders, order.begin_audit(world, incident, emit) as audit:
         begun = anyio.current_time()
         make = order.make_agent(problem=order.problem, desk=desk, folder=folder, journal=journal, emit=emit)
         async with make as agent:
             clock.book("agent_setup", anyio.current_time() - begun)
+            with clock.phase("audit"):
+                await audit.finish(agent)
             with clock.phase(AGENT):
                 draft.outcome = await hold_session(
                     desk=desk, agent=agent, clock=draft.session, grade=grade, graders=graders, emit=emit
@@ -295,13 +322,3 @@ def _tau(judge: Judge) -> Fraction:
 def _looks(verdict: Verdict) -> list[dict[str, str]]:
     leaves: list[Observation] = [leaf for seen in verdict.observations for leaf in seen.leaves()]
     return [{"check": leaf.check, "state": str(leaf.state), "reason": leaf.reason} for leaf in leaves]
-
-
-def _app_info(problem: Problem) -> AppInfo:
-    app = problem.app
-    return AppInfo(
-        app_name=app.name,
-        namespace=app.namespace,
-        namespaces=(app.namespace,),
-        descriptions=app.topology.description,
-    )

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class Content:
 class Site:
     """Where attempts run: a cluster with everything on it, not yet opened."""
 
+    catalogue: Catalogue
     provider: KindProvider
     spec: ClusterSpec
     handle: ClusterHandle
@@ -78,7 +79,7 @@ class Site:
     async def replaced(self) -> Site:
         """The same site with a new cluster."""
         handle = await self.provider.replace(self.spec)
-        return Site(provider=self.provider, spec=self.spec, handle=handle, images=self.images, tools=self.tools)
+        return replace(self, handle=handle)
 
 
 def provider_of(
@@ -109,7 +110,7 @@ async def prepare(
     handle = await provider.up(spec)
     images = await provider.images([*provider.recipes, *provider.beside])
     tools = {name: await provider.tool(name) for name in TOOLS}
-    return Site(provider=provider, spec=spec, handle=handle, images=images, tools=tools)
+    return Site(catalogue=content.catalogue, provider=provider, spec=spec, handle=handle, images=images, tools=tools)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,16 +17,15 @@ from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
 from sregym.api.problem import Problem
 from sregym.catalogue import Entry
-from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
+from sregym.coordinator.auditing import node_tool
 from sregym.coordinator.lab import Lab, Site, open_lab
 from sregym.coordinator.recovery import abandon_cluster
 from sregym.errors import AgentError, ClusterError, CommandError, PrerequisiteError, RecoveryError
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
 from sregym.gateway.models import ModelAccess
-from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.server import TcpPorts
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.judge import Judge
@@ -241,12 +240,6 @@ async def _another(site: Site, error: RecoveryError) -> Site:
         ) from cause
 
 
-async def node_tool(lab: Lab, problem: Problem, journal: Journal, emit: Emit) -> NodeTool:
-    """The node tool of one attempt; what it changes is undone from the attempt's journal."""
-    editor = JournalledEditor(lab.cluster, journal, emit=emit).section("node")
-    return await NodeTool.of(lab.cluster, editor, namespace=problem.app.namespace, emit=emit)
-
-
 def equipped(problem: Problem, tools: Mapping[str, Path]) -> Problem:
     """The problem with an app that knows where this site's programs are."""
     return replace(problem, app=problem.app.equipped(tools))
@@ -276,6 +269,7 @@ class MeteredAgent:
 
     def __init__(self, agent: RunningAgent | OutsideAgent) -> None:
         self._agent = agent
+        self.container = agent.container
         self.start = agent.start
         self.wait_finished = agent.wait_finished
         self.withdraw = agent.withdraw

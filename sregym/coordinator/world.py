@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol
 
 import anyio
@@ -26,6 +27,7 @@ from sregym.cluster.traffic import LoadPhase, Traffic
 from sregym.coordinator.clock import PhaseClock
 from sregym.errors import ClusterError, InjectionError, RecoveryError, WaitTimeout
 from sregym.events import Emit
+from sregym.gateway.desk import AppInfo
 from sregym.settings import Timeouts
 
 
@@ -95,8 +97,9 @@ async def running_app(
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """A fault that bites: what was seen of it, and what the oracle noted before."""
+    """A fault that bites: what was seen of it, and what the oracle noted before. `began_at` is UTC."""
 
+    began_at: datetime
     symptom: Observation
     oracle: Oracle
     baseline: Baseline
@@ -125,7 +128,7 @@ async def active_fault(
 async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incident:
     """The fault, injected and shown to bite; undoing it is the caller's. Raises InjectionError."""
     problem, ctx = world.problem, world.faults
-    oracle, begun = problem.mitigation(), anyio.current_time()
+    oracle, begun, began_at = problem.mitigation(), anyio.current_time(), datetime.now(UTC)
     ctx.emit("fault.injecting", fault=repr(problem.fault()))
     try:
         await problem.fault().inject(ctx)
@@ -136,4 +139,15 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incide
     if glance.state is not VerdictState.FAILED:
         raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
-    return Incident(symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
+    return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
+
+
+def app_info(problem: Problem) -> AppInfo:
+    """What agents are told of the application."""
+    app = problem.app
+    return AppInfo(
+        app_name=app.name,
+        namespace=app.namespace,
+        namespaces=(app.namespace,),
+        descriptions=app.topology.description,
+    )

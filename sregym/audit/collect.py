@@ -1,0 +1,329 @@
+"""Collects the evidence: everything as the agent's user, through a proxy like the agent's own, and from inside pods.
+
+Parts run at the same time and each is timed. What the agent may not read is left out; what could not be looked at
+raises: an audit that saw less must not pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import anyio
+
+from sregym.api.app import App
+from sregym.audit.evidence import Evidence, Kind, PodRule, Text
+from sregym.cluster import objects, waits
+from sregym.cluster.client import KubeCluster
+from sregym.cluster.contract import Cluster, Selection
+from sregym.cluster.objects import POD, Obj, Ref, dig, path_of
+from sregym.cluster.tasks import first_error
+from sregym.errors import Forbidden, Invalid, NotFound, Unavailable
+from sregym.events import silent
+from sregym.gateway.access import access_objects
+from sregym.gateway.hiding import Hidden
+from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
+from sregym.gateway.kubeconfig import kubeconfig_text
+from sregym.gateway.node.tool import NodeTool
+from sregym.gateway.serve import serving_kube
+from sregym.gateway.telemetry.access import TelemetryAccess
+from sregym.gateway.upstream import ClusterAccess
+from sregym.gateway.web import tcp_socket
+
+AT_ONCE = 8
+LOG_LINES = 300
+INSIDE = (
+    "/proc/1/environ",
+    "/proc/self/mountinfo",
+    "/proc/cmdline",
+    "/proc/version",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/hostname",
+)
+"""Files that tell a pod about itself and about what is below it."""
+NO_SUCH_PROGRAM = (126, 127)
+NODE_LOOKS: Sequence[Mapping[str, Any]] = (
+    {"op": "processes", "limit": 500, "sort": "pid"},
+    {"op": "journal", "lines": 1000},
+    {"op": "service", "action": "list"},
+    {"op": "service", "action": "status", "unit": "kubelet"},
+    {"op": "kubelet-config"},
+    {"op": "kernel-log"},
+    {"op": "disk-free"},
+    {"op": "disk-usage", "place": "/var/lib/kubelet", "depth": 1},
+    {"op": "find-files", "place": "/tmp", "larger_than_mib": 1},
+    {"op": "network", "what": "addresses"},
+    {"op": "network", "what": "filter"},
+    {"op": "conntrack", "action": "list", "limit": 200},
+)
+METRIC_PATHS = ("/api/v1/labels", "/api/v1/label/__name__/values")
+MOST_LABELS = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One incident, ready to be looked at.
+
+    `cluster` is ours (requests from inside the cluster's network), `agent` the agent's user. `made` are the manifests
+    that the application was installed from.
+    """
+
+    cluster: Cluster
+    agent: Cluster
+    app: App
+    nodes: NodeTool | None
+    made: Sequence[Obj]
+    changed_at: datetime
+    telemetry: TelemetryAccess = field(default_factory=TelemetryAccess)
+
+
+@asynccontextmanager
+async def agent_client(
+    access: ClusterAccess, *, identity: Identity | None = None, hidden: Hidden | None = None
+) -> AsyncIterator[KubeCluster]:
+    """The cluster as the agent's user sees it, through a proxy like the gateway's."""
+    token, sockets = new_token(), [tcp_socket("127.0.0.1", 0)]
+    with TemporaryDirectory(prefix="kubeconfig-") as folder:
+        async with serving_kube(access, TokenGate(token), identity or Identity(), sockets, silent, hidden) as port:
+            config = Path(folder) / "config"
+            config.write_text(kubeconfig_text(f"http://127.0.0.1:{port}{PREFIX}{token}", "default"), encoding="utf-8")
+            async with KubeCluster.connect(config) as cluster:
+                yield cluster
+
+
+async def collect(scene: Scene) -> Evidence:
+    """Everything but the agent's own container. Raises ClusterError where something could not be looked at."""
+    texts: list[Text] = []
+    found: list[Obj] = []
+    rules: list[PodRule] = []
+    seconds: dict[str, float] = {}
+    parts: Mapping[str, Callable[[], Awaitable[None]]] = {
+        "objects": lambda: _objects(scene, found),
+        "pods": lambda: _pods(scene, texts),
+        "rights": lambda: _rights(scene, rules),
+        "nodes": lambda: _nodes(scene, texts),
+        "names": lambda: _names(scene, texts),
+        "telemetry": lambda: _telemetry(scene, texts),
+    }
+
+    async def timed(name: str, part: Callable[[], Awaitable[None]]) -> None:
+        began = anyio.current_time()
+        await part()
+        seconds[name] = anyio.current_time() - began
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for name, part in parts.items():
+                group.start_soon(timed, name, part)
+    namespace = scene.app.namespace
+    return Evidence(
+        namespaces=frozenset({namespace}),
+        objects=found,
+        texts=texts,
+        pod_rules=rules,
+        made=frozenset((one["kind"], one["metadata"]["name"]) for one in scene.made),
+        known=frozenset((one["kind"], one["metadata"]["name"]) for one in access_objects([namespace])),
+        changed_at=scene.changed_at,
+        allowed=frozenset(word for word in scene.app.topology.images_of(scene.app.profile)),
+        seconds=seconds,
+    )
+
+
+async def _objects(scene: Scene, found: list[Obj]) -> None:
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def one(kind: objects.Kind) -> None:
+        async with limit:
+            try:
+                found.extend(await scene.agent.list(Selection(kind=kind)))
+                return
+            except (Forbidden, NotFound, Invalid):
+                pass  # not for the agent's user, at least not everywhere
+            if not kind.namespaced:
+                return
+            try:
+                found.extend(await scene.agent.list(Selection(kind=kind, namespace=scene.app.namespace)))
+            except (Forbidden, NotFound, Invalid):
+                return
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for kind in await scene.agent.kinds():
+                group.start_soon(one, kind)
+    if not any(obj["kind"] == "Pod" for obj in found):
+        raise Unavailable("the agent's user can list no pods: nothing was audited")
+
+
+async def _pods(scene: Scene, texts: list[Text]) -> None:
+    """Logs of every container, and what one container of each image can see."""
+    limit, namespace = anyio.CapacityLimiter(AT_ONCE), scene.app.namespace
+    pods = await scene.agent.list(Selection(kind=POD, namespace=namespace))
+    entered: set[str] = set()
+
+    async def log(ref: Ref, container: str, previous: bool) -> None:
+        async with limit:
+            try:
+                text = await scene.agent.logs(ref, container=container, previous=previous, tail=LOG_LINES)
+            except (NotFound, Invalid):
+                return  # not started yet, or gone
+        texts.append(Text(where=f"log of {ref.name}/{container}", text=text, kind=Kind.LOG))
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for pod in pods:
+                ref = Ref(POD, pod["metadata"]["name"], namespace)
+                for status in dig(pod, "status", "containerStatuses", default=[]):
+                    group.start_soon(log, ref, status["name"], False)
+                    if status.get("restartCount", 0) > 0:
+                        group.start_soon(log, ref, status["name"], True)
+                    if status.get("ready") and status["image"] not in entered:
+                        entered.add(status["image"])
+                        group.start_soon(_enter, scene.agent, ref, status["name"], limit, texts)
+
+
+async def _enter(agent: Cluster, ref: Ref, container: str, limit: anyio.CapacityLimiter, texts: list[Text]) -> None:
+    async with limit:
+        try:
+            done = await agent.exec(ref, ["cat", *INSIDE], container=container)
+        except NotFound:
+            return  # gone meanwhile
+    if done.code in NO_SUCH_PROGRAM:
+        return  # an image without programs: an agent cannot look there either
+    text = done.stdout.replace("\0", "\n")
+    texts.append(Text(where=f"inside {ref.name}/{container}", text=text, kind=Kind.POD))
+
+
+async def _rights(scene: Scene, rules: list[PodRule]) -> None:
+    """What the service account that pods have by default may do, as it would be told itself."""
+    namespace = scene.app.namespace
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
+    headers = {
+        "Impersonate-User": f"system:serviceaccount:{namespace}:default",
+        "Impersonate-Group": "system:serviceaccounts",
+    }
+    answer = await scene.cluster.raw(
+        "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", body=review, headers=headers
+    )
+    for rule in answer["status"].get("resourceRules") or []:
+        rules.append(
+            PodRule(
+                verbs=tuple(rule["verbs"]),
+                groups=tuple(rule.get("apiGroups") or ()),
+                resources=tuple(rule.get("resources") or ()),
+            )
+        )
+
+
+async def _nodes(scene: Scene, texts: list[Text]) -> None:
+    tool = scene.nodes
+    if tool is None or tool.cluster.node_shell is None:
+        return
+
+    async def look(node: str, request: Mapping[str, Any]) -> None:
+        answer = await tool.call(node, request)
+        texts.append(Text(where=f"node {node}, {request['op']}", text=answer.text, kind=Kind.NODE))
+
+    with first_error():
+        async with anyio.create_task_group() as group:
+            for node in tool.workers:
+                for request in NODE_LOOKS:
+                    group.start_soon(look, node, request)
+
+
+async def _names(scene: Scene, texts: list[Text]) -> None:
+    """Entries of the application's own registry, and its own trace store's services and latest traces."""
+    namespace = scene.app.namespace
+    for spec in scene.app.topology.services:
+        if spec.role == "registry":
+            text = await _fetched(scene.cluster, f"http://{spec.name}.{namespace}:8500/v1/agent/services")
+            if text is not None:
+                texts.append(Text(where=f"registry {spec.name}", text=text, kind=Kind.NAME))
+        elif spec.role == "tracing":
+            await _traces(scene.cluster, f"http://{spec.name}.{namespace}:16686", f"traces in {spec.name}", texts)
+
+
+async def _traces(cluster: Cluster, base: str, where: str, texts: list[Text]) -> None:
+    listed = await _fetched(cluster, f"{base}/api/services")
+    if listed is None:
+        return
+    for service in json.loads(listed).get("data") or []:
+        for path in (f"/api/services/{service}/operations", f"/api/traces?service={service}&limit=3&lookback=1h"):
+            if (text := await _fetched(cluster, base + path)) is not None:
+                texts.append(Text(where=f"{where}: {path}", text=text, kind=Kind.TELEMETRY))
+
+
+async def _telemetry(scene: Scene, texts: list[Text]) -> None:
+    """Names and labels of metrics, and traces, of the observability stack; nothing where there is none."""
+    at, cluster = scene.telemetry, scene.cluster
+    if await cluster.find(Ref(objects.NAMESPACE, at.namespace)) is None:
+        return
+    name, port = at.metrics.split(":")
+    base = f"http://{name}.{at.namespace}:{port}"
+    labels: list[str] = []
+    for path in METRIC_PATHS:
+        text = await _required(cluster, base + path)
+        texts.append(Text(where=f"metrics {path}", text=text, kind=Kind.TELEMETRY))
+        if path.endswith("/labels"):
+            labels = [one for one in json.loads(text)["data"] if one not in ("__name__", "le", "uid", "id")]
+    for label in labels[:MOST_LABELS]:
+        path = f"/api/v1/label/{label}/values"
+        text = await _required(cluster, base + path)
+        texts.append(Text(where=f"metrics {path}", text=text, kind=Kind.TELEMETRY))
+    name, port = at.traces.split(":")
+    await _traces(cluster, f"http://{name}.{at.namespace}:{port}", "traces", texts)
+
+
+async def _fetched(cluster: Cluster, url: str) -> str | None:
+    """A page, or None where nobody answers: the incident may be that the server is down."""
+    reply = await cluster.request(url)
+    return reply.body if reply.status == 200 else None
+
+
+async def _required(cluster: Cluster, url: str) -> str:
+    reply = await cluster.request(url)
+    if reply.status != 200:
+        raise Unavailable(f"{url}: {reply.error or reply.status}")
+    return reply.body
+
+
+async def from_own_pod(scene: Scene, image: str, within: float = 60.0) -> Text:
+    """What a pod that the agent makes sees of itself and its surroundings. The pod is removed again."""
+    namespace = scene.app.namespace
+    look = (
+        f"env; cat {' '.join(INSIDE)} /proc/mounts; ls /var/run/secrets/kubernetes.io/serviceaccount /sys/class/dmi/id"
+    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "shell", "namespace": namespace},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "shell", "image": image, "command": ["sh", "-c", look + " 2>&1; true"]}],
+        },
+    }
+    ref = Ref(POD, "shell", namespace)
+    await scene.agent.raw("POST", path_of(POD, namespace), body=pod)
+    try:
+
+        async def ended() -> str | None:
+            phase = dig(await scene.agent.get(ref), "status", "phase")
+            return str(phase) if phase in ("Succeeded", "Failed") else None
+
+        await waits.poll(ended, what="a pod of the agent's own", every=0.5, within=within)
+        text = await scene.agent.logs(ref)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await scene.agent.delete(ref, grace_s=0)
+    return Text(where="a pod of the agent's own", text=text, kind=Kind.POD)

@@ -1,0 +1,145 @@
+"""The agent's container, looked at before it is started: environment, files that we put there, mounts, and its image.
+
+A container with the same settings runs `cat` on what tells a process about itself. An image's contents are looked
+through once and remembered by the image's id: only our names count in files of distributions, every rule in ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+from sregym import process
+from sregym.audit.evidence import Kind, Text
+from sregym.audit.vocabulary import Vocabulary
+from sregym.errors import AgentError, CommandError
+
+SELF = (
+    "/proc/self/mountinfo",
+    "/proc/self/environ",
+    "/proc/cmdline",
+    "/proc/version",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+)
+DESK = "/oncall"
+OURS = ("opt/oncall/", "home/", "usr/local/bin/", "etc/profile", "etc/motd")
+"""Folders of an image in which its makers' own files lie."""
+LARGEST_TEXT = 256 * 1024
+BLOCK = 1024 * 1024
+EXPORT_WITHIN_S = 120.0
+NO_SUCH_PROGRAM = (125, 126, 127)
+
+
+async def look_into(container: str) -> list[Text]:
+    """What the agent will find in its container. Raises AgentError where Docker cannot say."""
+    facts = json.loads(await _said(["docker", "inspect", container]))[0]
+    config, host = facts["Config"], facts["HostConfig"]
+    own = {
+        "hostname": config.get("Hostname"),
+        "environment": config.get("Env"),
+        "labels": config.get("Labels"),
+        "command": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
+        "mounted at": [one["Destination"] for one in facts.get("Mounts", [])],
+    }
+    texts = [Text(where="agent: settings of its container", text=json.dumps(own, indent=0), kind=Kind.AGENT)]
+    sibling = ["docker", "run", "--rm", "--network", host["NetworkMode"], "--volumes-from", f"{container}:ro"]
+    flags = ["--hostname", config["Hostname"], "--read-only", "--cap-drop", "ALL", "--user", config["User"] or "1000"]
+    seen = await process.run([*sibling, *flags, "--entrypoint", "cat", facts["Image"], *SELF], check=False, within=60.0)
+    if seen.code not in NO_SUCH_PROGRAM:
+        texts.append(Text(where="agent: /proc and /etc", text=seen.stdout.replace("\0", "\n"), kind=Kind.AGENT))
+    texts += await _copied(container)
+    return texts
+
+
+async def _copied(container: str) -> list[Text]:
+    """The files that we put into its volume."""
+    with TemporaryDirectory(prefix="desk-") as folder:
+        target = Path(folder) / "desk"
+        await _said(["docker", "cp", f"{container}:{DESK}", str(target)])
+        return [
+            Text(
+                where=f"agent: {DESK}/{path.relative_to(target)}",
+                text=path.read_text(encoding="utf-8", errors="replace"),
+                kind=Kind.AGENT,
+            )
+            for path in sorted(target.rglob("*"))
+            if path.is_file()
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageLooker:
+    """Looks through images and remembers what it saw in `cache`, by the image's id and the words looked for."""
+
+    cache: Path
+    words: Vocabulary
+
+    async def look(self, container: str) -> list[Text]:
+        """Texts of the image of a container (made, not necessarily started). Raises AgentError."""
+        image = (await _said(["docker", "inspect", "--format", "{{.Image}}", container])).strip()
+        file = self.cache / f"{re.sub(r'[^0-9a-f]', '', image)[-32:]}-{digest_of(self.words)}.json"
+        if file.exists():
+            rows = json.loads(file.read_text(encoding="utf-8"))
+        else:
+            rows = await self._export(container)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(rows), encoding="utf-8")
+        return [Text(where=where, text=text, kind=Kind(kind)) for where, text, kind in rows]
+
+    async def _export(self, container: str) -> list[tuple[str, str, str]]:
+        with TemporaryDirectory(prefix="image-") as folder:
+            archive = Path(folder) / "image.tar"
+            await _said(["docker", "export", "--output", str(archive), container], within=EXPORT_WITHIN_S)
+            with tarfile.open(archive) as tar:
+                return list(read_image(tar, self.words.own))
+
+
+def read_image(tar: tarfile.TarFile, own: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """(where, text, kind): names of all files, contents of the makers' own, and lines with our names in any other."""
+    pattern = re.compile(b"|".join(re.escape(one.encode()) for one in own), re.IGNORECASE)
+    names: list[str] = []
+    for member in tar:
+        names.append(member.name)
+        if not member.isfile() or (handle := tar.extractfile(member)) is None:
+            continue
+        if member.name.startswith(OURS) and member.size <= LARGEST_TEXT:
+            text = handle.read().decode("utf-8", errors="replace")
+            if "\0" not in text:
+                yield f"agent: /{member.name}", text, Kind.AGENT
+                continue
+            handle.seek(0)
+        if hit := _first_hit(handle, pattern):
+            yield f"agent: /{member.name}", hit, Kind.PLATFORM
+    yield "agent: names of files", "\n".join(names), Kind.PLATFORM
+
+
+def _first_hit(handle: IO[bytes], pattern: re.Pattern[bytes]) -> str:
+    """The first place in a file where the pattern is, with some bytes around it."""
+    before = b""
+    while block := handle.read(BLOCK):
+        data = before + block
+        if found := pattern.search(data):
+            return data[max(0, found.start() - 40) : found.end() + 40].decode("ascii", errors="replace")
+        before = data[-256:]
+    return ""
+
+
+def digest_of(words: Vocabulary) -> str:
+    """The same for the same words in every process."""
+    return hashlib.sha256("\0".join(words.own).encode()).hexdigest()[:12]
+
+
+async def _said(command: Sequence[str], *, within: float = 60.0) -> str:
+    try:
+        return (await process.run(list(command), within=within)).stdout
+    except CommandError as error:
+        raise AgentError(f"the agent's container could not be looked into: {error}") from error
