@@ -37,6 +37,8 @@ FIRST_WAVE = frozenset({"datastore", "cache", "registry", "tracing", "queue"})
 """Roles that others need at their start."""
 FIRST_WAVE_WITHIN_S = 180.0
 APPLIED_AT_ONCE = 8
+METRICS = "metrics"
+"""The one port that containers call by a name: Prometheus finds it so."""
 ORDER = ("Namespace", "ServiceAccount", "ConfigMap", "Secret", "PersistentVolumeClaim", "Service", "Deployment")
 
 _rendered: dict[str, str] = {}
@@ -134,9 +136,12 @@ def values_of(topology: Topology, profile: Profile) -> dict[str, Any]:
 def _service_values(spec: ServiceSpec, image: str) -> dict[str, Any]:
     values = spec.model_dump(mode="json", exclude={"container_ports", "working_set_mib", "registers_as", "role"})
     resources = {key: value for key, value in values["resources"].items() if value}
-    ports = {(port.target_port, port.protocol): None for port in spec.ports if isinstance(port.target_port, int)}
-    ports |= {(port, "TCP"): None for port in spec.container_ports.values()}
-    exposed = [{"port": port, "protocol": protocol} for port, protocol in ports]
+    ports = {(port.target_port, port.protocol): port.name for port in spec.ports if isinstance(port.target_port, int)}
+    ports |= {(port, "TCP"): name for name, port in spec.container_ports.items()}
+    exposed = [
+        {"port": port, "protocol": protocol, **({"name": name} if name == METRICS else {})}
+        for (port, protocol), name in ports.items()
+    ]
     return values | {"image": image, "resources": resources, "container_ports": exposed}
 
 

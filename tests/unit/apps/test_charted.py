@@ -39,6 +39,14 @@ def named(objects: list[Obj] | Any, kind: str) -> dict[str, Obj]:
     return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
 
 
+def test_the_port_for_metrics_is_found_by_its_name_in_every_service_that_has_one() -> None:
+    services = values_of(HotelReservation().topology, "lite")["services"]
+    named_ports = {s["name"]: [p["port"] for p in s["container_ports"] if p.get("name") == "metrics"] for s in services}
+    api = {"frontend", "search", "geo", "rate", "profile", "recommendation", "reservation", "user", "jaeger"}
+    assert {name for name, ports in named_ports.items() if ports} == api
+    assert all(len(ports) <= 1 for ports in named_ports.values())
+
+
 def test_values_follow_the_profile() -> None:
     hotel = HotelReservation()
     lite = {s["name"]: s["image"] for s in values_of(hotel.topology, "lite")["services"]}
