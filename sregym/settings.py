@@ -61,8 +61,20 @@ class Models(BaseSettings):
     gemini_api_key: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("GEMINI_API_KEY", "GOOGLE_API_KEY")
     )
+    agent_api_protocols: str = Field(default="", validation_alias="AGENT_API_PROTOCOLS")
+    """What the server at AGENT_API_BASE speaks, where that is more than chat completions: `chat,responses,messages`."""
+    agent_input_price: float | None = Field(default=None, validation_alias="AGENT_INPUT_PRICE", ge=0)
+    """USD per million tokens, for models that LiteLLM's table does not know; so are the next two."""
+    agent_output_price: float | None = Field(default=None, validation_alias="AGENT_OUTPUT_PRICE", ge=0)
+    agent_cached_price: float | None = Field(default=None, validation_alias="AGENT_CACHED_PRICE", ge=0)
     max_retries: int = Field(default=5, validation_alias="LLM_QUERY_MAX_RETRIES", ge=0)
     init_retry_delay_s: float = Field(default=1.0, validation_alias="LLM_QUERY_INIT_RETRY_DELAY", ge=0)
+
+    def key_for(self, provider: str, *, public: bool) -> str | None:
+        """The agent's key for a provider. A server at another address (not `public`) gets AGENT_API_KEY or none."""
+        own = {"anthropic": self.anthropic_api_key, "openai": self.openai_api_key, "gemini": self.gemini_api_key}
+        key = self.agent_api_key or (own.get(provider) if public else None)
+        return key.get_secret_value() if key else None
 
 
 class Timeouts(BaseSettings):
@@ -94,6 +106,14 @@ class Settings(BaseSettings):
         except ValidationError as error:
             wrong = [f"{'.'.join(map(str, one['loc']))}={one['input']}: {one['msg']}" for one in error.errors()]
             raise PrerequisiteError("; ".join(wrong), cure="change or unset it in the environment") from error
+
+
+_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
+
+
+def secrets_in_environment() -> set[str]:
+    """Values that must never be written down: every variable with the name of a secret (providers' keys are many)."""
+    return {value for name, value in os.environ.items() if value and name.upper().endswith(_SECRET_NAMES)}
 
 
 def keep_litellm_offline() -> None:

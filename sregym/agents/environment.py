@@ -44,14 +44,27 @@ def agent_environment(
     }
     defaults = {"HOME": HOME, "TZ": "UTC", "LANG": "C.UTF-8"}
     if model and model_url:
-        defaults |= {
-            "AGENT_MODEL_ID": model.model,
-            "AGENT_API_BASE": model_url,
-            "AGENT_API_KEY": NO_KEY,
-            "OPENAI_BASE_URL": model_url,
-            "OPENAI_API_BASE": model_url,
-            "OPENAI_API_KEY": NO_KEY,
-        }
+        defaults |= _model_variables(model, model_url)
     if reasoning_effort:
         defaults["AGENT_REASONING_EFFORT"] = reasoning_effort
     return {**defaults, **spec.environment, **told}
+
+
+def _model_variables(model: ModelAccess, url: str) -> dict[str, str]:
+    """What clients of each protocol read; `url` ends in /v1, which all but OpenAI's add themselves."""
+    root = url.removesuffix("/v1")
+    return {
+        "AGENT_MODEL_ID": model.model,
+        "AGENT_API_BASE": url,
+        "AGENT_API_KEY": NO_KEY,
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_BASE": url,
+        "OPENAI_API_KEY": NO_KEY,
+        "ANTHROPIC_BASE_URL": root,
+        "ANTHROPIC_API_KEY": NO_KEY,
+        "ANTHROPIC_MODEL": model.bare,
+        "ANTHROPIC_SMALL_FAST_MODEL": model.bare,
+        "GOOGLE_GEMINI_BASE_URL": root,
+        "GEMINI_API_KEY": NO_KEY,
+        "GEMINI_MODEL": model.bare,
+    }

@@ -125,7 +125,7 @@ async def outside_world(
                 runtime=runtime,
                 telemetry=telemetry,
                 kubectl=kubectl or ("kubectl",),
-                model=model,
+                model=model.with_aliases(spec.model_aliases) if model else None,
                 tcp=ports,
                 nodes=nodes,
                 emit=emit,

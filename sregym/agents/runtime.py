@@ -189,7 +189,7 @@ async def agent_world(
                 runtime=runtime,
                 telemetry=telemetry,
                 kubectl=kubectl,
-                model=model if spec.needs_model else None,
+                model=model.with_aliases(spec.model_aliases) if model and spec.needs_model else None,
                 identity=identity,
                 hidden=hidden,
                 nodes=nodes,

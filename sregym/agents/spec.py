@@ -55,6 +55,8 @@ class AgentSpec(BaseModel):
     """Empty: the image's own."""
     environment: dict[str, str] = Field(default_factory=dict)
     needs_model: bool = False
+    model_aliases: tuple[str, ...] = ()
+    """Further names of models that its client asks for (a "fast model"); all are answered by the configured one."""
     reads_payload: bool = False
     """Gets the repair and the right diagnosis on its standard input. Only for proving that problems are solvable."""
     outside: bool = False

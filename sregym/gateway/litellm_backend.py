@@ -1,23 +1,30 @@
-"""LiteLLM behind two functions. Importing it takes seconds, so that happens at the first call and in no other module.
+"""Models behind LiteLLM, in the protocol that the agent speaks. LiteLLM takes seconds to import: at the first need.
 
-Only the fields of a chat completion are handed on: LiteLLM also takes addresses and keys as arguments, and what an
-agent sends must never choose those.
+Only known fields of a request are handed on: LiteLLM also takes addresses and keys as arguments, and what an agent
+sends must never choose those. Each translation goes through chat completions, which LiteLLM has for every provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import openai
 
-from sregym.gateway.models import ModelAccess
+from sregym.gateway.models import ModelAccess, Protocol
+from sregym.gateway.relay.gemini import from_chat, stream_from_chat, to_chat
+from sregym.gateway.relay.protocols import event
 from sregym.settings import keep_litellm_offline
 
 LITELLM_ERRORS = (openai.OpenAIError, TimeoutError)
 """LiteLLM's exceptions are all derived from the OpenAI client's."""
+UNTRANSLATABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+"""How LiteLLM's adapters, and ours, fail on a request of a strange shape."""
+REQUEST_TIMEOUT_S = 600.0
 
-_FIELDS = frozenset(
+_CHAT = frozenset(
     {
         "frequency_penalty",
         "logit_bias",
@@ -40,39 +47,194 @@ _FIELDS = frozenset(
         "top_p",
     }
 )
+_RESPONSES = frozenset(
+    {
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "parallel_tool_calls",
+        "reasoning",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_p",
+        "truncation",
+    }
+)
+_MESSAGES = frozenset(
+    {
+        "max_tokens",
+        "messages",
+        "output_config",
+        "stop_sequences",
+        "system",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
 
 
-async def complete(access: ModelAccess, body: Mapping[str, Any], *, key: str | None, retries: int) -> dict[str, Any]:
-    """One answer as JSON. Raises LITELLM_ERRORS."""
-    answer = await _call(access, body, key=key, retries=retries, stream=False)
-    whole: dict[str, Any] = answer.model_dump(mode="json")
-    return whole
+class Backend:
+    """One model through LiteLLM."""
+
+    def __init__(self, access: ModelAccess, *, key: str | None, retries: int) -> None:
+        self._access = access
+        self._fixed: dict[str, Any] = {
+            "model": access.for_litellm,
+            "api_base": access.base_for_litellm,
+            "api_key": key,
+            "num_retries": 0,
+            "max_retries": retries,  # `num_retries` would come on top of the client's own
+            "timeout": REQUEST_TIMEOUT_S,
+            "drop_params": True,
+        }
+
+    async def aclose(self) -> None:
+        """End LiteLLM's own background task and its connections, which it keeps for the whole process."""
+        if "litellm" in sys.modules:
+            import litellm
+            from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
+            await GLOBAL_LOGGING_WORKER.clear_queue()
+            await GLOBAL_LOGGING_WORKER.stop()
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()
+
+    async def complete(self, protocol: Protocol, body: Mapping[str, Any]) -> dict[str, Any]:
+        """One answer as JSON. Raises LITELLM_ERRORS, UNTRANSLATABLE, Refused."""
+        return await _WHOLE[protocol](self, body)
+
+    async def stream(self, protocol: Protocol, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        """One answer as server-sent events. Raises as `complete` does, also while it is iterated."""
+        return await _STREAMED[protocol](self, body)
+
+    async def count(self, protocol: Protocol, body: Mapping[str, Any]) -> int:
+        """Tokens of a request, by LiteLLM's own count. Raises UNTRANSLATABLE, Refused."""
+        if protocol is Protocol.GEMINI:
+            chat = to_chat(body.get("generateContentRequest") or body)
+        else:
+            chat, _ = _from_messages(self._access, body)
+        return int(_litellm().token_counter(model=self._access.for_litellm, messages=chat["messages"]))
+
+    async def _chat(self, asked: Mapping[str, Any], *, stream: bool) -> Any:
+        more = {"stream_options": {"include_usage": True}} if stream else {}
+        return await _litellm().acompletion(**{**asked, **more, **self._fixed}, stream=stream)
+
+    async def chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._chat(_only(_CHAT - {"stream_options"}, body), stream=False)
+        whole: dict[str, Any] = answer.model_dump(mode="json")
+        return whole
+
+    async def chat_pieces(self, body: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        answer = await self._chat(_only(_CHAT, body), stream=True)
+        return (piece.model_dump(mode="json", exclude_none=True) async for piece in answer)
+
+    async def chat_stream(self, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        return _chat_events(await self.chat_pieces(body))
+
+    async def gemini(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return from_chat(await self.chat(to_chat(body)), self._access.bare)
+
+    async def gemini_stream(self, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        return stream_from_chat(await self.chat_pieces(to_chat(body)), self._access.bare)
+
+    async def messages(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        asked, names = _from_messages(self._access, body)
+        answer = await self._chat(asked, stream=False)
+        whole = _anthropic().translate_completion_output_params(answer, tool_name_mapping=names)
+        plain: dict[str, Any] = json.loads(json.dumps(dict(whole), default=_plain))
+        return {"stop_sequence": None, **plain}
+
+    async def messages_stream(self, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        asked, names = _from_messages(self._access, body)
+        answer = await self._chat(asked, stream=True)
+        events: AsyncIterator[bytes] = _anthropic().translate_completion_output_params_streaming(
+            answer, model=self._access.bare, tool_name_mapping=names, is_async=True
+        )
+        return events
+
+    async def responses(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return _without_silence((await self._responses(body, stream=False)).model_dump(mode="json"))
+
+    async def responses_stream(self, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
+        return _response_events(await self._responses(body, stream=True))
+
+    async def _responses(self, body: Mapping[str, Any], *, stream: bool) -> Any:
+        asked = _only(_RESPONSES, body)
+        return await _litellm().aresponses(**asked, **self._fixed, stream=stream, use_chat_completions_api=True)
 
 
-async def stream(
-    access: ModelAccess, body: Mapping[str, Any], *, key: str | None, retries: int
-) -> AsyncIterator[dict[str, Any]]:
-    """One answer in pieces. Raises LITELLM_ERRORS, also while it is iterated."""
-    answer = await _call(access, body, key=key, retries=retries, stream=True)
+_WHOLE: Mapping[Protocol, Callable[[Backend, Mapping[str, Any]], Awaitable[dict[str, Any]]]] = {
+    Protocol.CHAT: Backend.chat,
+    Protocol.RESPONSES: Backend.responses,
+    Protocol.MESSAGES: Backend.messages,
+    Protocol.GEMINI: Backend.gemini,
+}
+_STREAMED: Mapping[Protocol, Callable[[Backend, Mapping[str, Any]], Awaitable[AsyncIterator[bytes]]]] = {
+    Protocol.CHAT: Backend.chat_stream,
+    Protocol.RESPONSES: Backend.responses_stream,
+    Protocol.MESSAGES: Backend.messages_stream,
+    Protocol.GEMINI: Backend.gemini_stream,
+}
 
-    async def pieces() -> AsyncIterator[dict[str, Any]]:
-        async for piece in answer:
-            yield piece.model_dump(mode="json", exclude_none=True)
 
-    return pieces()
+def _only(names: frozenset[str], body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name in names}
 
 
-async def _call(access: ModelAccess, body: Mapping[str, Any], *, key: str | None, retries: int, stream: bool) -> Any:
+def _from_messages(access: ModelAccess, body: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A messages request as a chat completion, and the tool names that had to be shortened."""
+    asked = {"max_tokens": 1, **_only(_MESSAGES, body), "model": access.for_litellm}
+    chat, names = _anthropic().translate_completion_input_params_with_tool_mapping(asked)
+    return _only(_CHAT, chat), names
+
+
+async def _chat_events(pieces: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield event(piece)
+    yield b"data: [DONE]\n\n"
+
+
+async def _response_events(items: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    number = 0
+    async for item in items:
+        value = item.model_dump(mode="json", exclude_none=True)
+        if "response" in value:
+            value["response"] = _without_silence(value["response"])
+        yield event({**value, "sequence_number": number}, name=value["type"])
+        number += 1
+
+
+def _without_silence(response: dict[str, Any]) -> dict[str, Any]:
+    """LiteLLM puts a message without text beside a tool call, which strict clients do not take."""
+    output = [
+        item
+        for item in response.get("output") or []
+        if item.get("type") != "message" or any(part.get("text") for part in item.get("content") or [])
+    ]
+    return {**response, "output": output}
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json", exclude_none=True)
+
+
+def _litellm() -> Any:
     keep_litellm_offline()
     import litellm
 
-    asked = {name: value for name, value in body.items() if name in _FIELDS}
-    return await litellm.acompletion(
-        model=access.model,
-        api_base=access.api_base,
-        api_key=key,
-        num_retries=retries,
-        drop_params=True,
-        stream=stream,
-        **asked,
-    )
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def _anthropic() -> Any:
+    _litellm()
+    from litellm.llms.anthropic.experimental_pass_through.adapters.transformation import AnthropicAdapter
+
+    return AnthropicAdapter()

@@ -31,7 +31,7 @@ from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.telemetry.raw import logs_app, metrics_app, traces_app
 from sregym.gateway.upstream import ClusterAccess, Upstream
 from sregym.gateway.web import Guarded, served, tcp_socket, unix_socket
-from sregym.settings import Settings
+from sregym.settings import Settings, secrets_in_environment
 
 EVENTS_FILE = "gateway.jsonl"
 LOOPBACK = "127.0.0.1"
@@ -159,8 +159,13 @@ async def _relay(serving: Serving) -> AsyncIterator[ASGIApp]:
 
     access, models = serving.config.model, serving.settings.models
     assert access is not None
-    key = models.agent_api_key.get_secret_value() if models.agent_api_key else None
-    async with ModelRelay(access, key=key, folder=serving.config.folder, retries=models.max_retries) as relay:
+    async with ModelRelay(
+        access,
+        key=models.key_for(access.provider, public=access.is_public),
+        folder=serving.config.folder,
+        retries=models.max_retries,
+        secrets={serving.config.token, *secrets_in_environment()},
+    ) as relay:
         yield relay.app()
 
 

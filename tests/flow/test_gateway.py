@@ -149,7 +149,7 @@ async def test_any_provider_is_reached_through_litellm(tmp_path: Path, monkeypat
     monkeypatch.setenv("LLM_QUERY_MAX_RETRIES", "0")
     async with scripted_model([Say("hello")]) as model:
         access = ModelAccess(model="hosted_vllm/tiny", api_base=model.base)
-        assert not access.speaks_openai
+        assert access.passes == ()
         async with gateway(tmp_path, model=access) as running:
             async with through(running.sockets.model, running.token) as agent:
                 body = {**HELLO, "model": "tiny", "api_base": "http://127.0.0.1:9", "api_key": "theirs"}

@@ -92,7 +92,12 @@ def test_an_agent_is_told_where_things_are_and_cannot_be_told_otherwise() -> Non
     told = environment(spec)
     assert (told["API_HOSTNAME"], told["API_PORT"], told["COLOUR"]) == ("gateway", "8000", "blue")
     assert "OPENAI_API_KEY" not in told
-    assert environment(spec, ModelAccess(model="gpt-5"))["OPENAI_API_KEY"] == "not-needed"
+    with_model = environment(spec, ModelAccess(model="openai/gpt-5"))
+    keys = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AGENT_API_KEY")
+    assert {with_model[name] for name in keys} == {"not-needed"}
+    assert with_model["OPENAI_BASE_URL"] == "http://gateway:8080/v1"
+    assert with_model["ANTHROPIC_BASE_URL"] == with_model["GOOGLE_GEMINI_BASE_URL"] == "http://gateway:8080"
+    assert with_model["ANTHROPIC_MODEL"] == "gpt-5"
 
 
 def test_the_kubeconfig_holds_no_credentials() -> None:
