@@ -77,15 +77,14 @@ class Answers:
         part: list[Any] = []
         used = 0
         for at in range(start, len(items)):
-            size = len(json.dumps(items[at], ensure_ascii=False)) + 2
-            if part and used + size > self._limit:
+            text = json.dumps(items[at], ensure_ascii=False)
+            if part and used + len(text) > self._limit:
                 return part, at
-            if size > self._limit:
-                text = json.dumps(items[at], ensure_ascii=False)
-                part.append({"cut_after": self._limit, "of_characters": size, "text": text[: self._limit]})
+            if len(text) > self._limit:
+                part.append({"cut_after": self._limit, "of_characters": len(text), "text": text[: self._limit]})
             else:
                 part.append(items[at])
-            used += size
+            used += len(text)
         return part, len(items)
 
     def _keep(self, answer: dict[str, Any]) -> str:

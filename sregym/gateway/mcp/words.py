@@ -47,7 +47,7 @@ def split(text: str) -> Words:
         raise NotOneCommand("the command holds characters that no text holds")
     text = text.strip().replace("\r\n", "\n")
     command, stdin = _without_document(text)
-    argv = _split(command.replace("\\\n", " "))
+    argv = _split(command)
     if any(len(word.encode()) > LONGEST_WORD for word in argv):
         raise NotOneCommand(f"one argument is longer than {LONGEST_WORD} bytes; give it as a document: -f - <<EOF")
     return Words(argv=tuple(argv), stdin=stdin)
@@ -94,6 +94,9 @@ def _split(text: str) -> list[str]:
     at = 0
     while at < len(text):
         char = text[at]
+        if text.startswith("\\\n", at):
+            at += 2
+            continue
         if char in " \t":
             if word is not None:
                 words.append("".join(word))

@@ -78,8 +78,8 @@ class VictoriaLogs:
     async def _query_range(self, asked: _Asked) -> Answer:
         query = parse_log_query(asked.one("query"))
         newest_first = asked.one("direction", "backward").lower() != "forward"
-        content = [name for name in await self._fields(selection(query.selector), asked) if is_content(name)]
         limit = asked.limit()
+        content = [name for name in await self._fields(selection(query.selector), asked) if is_content(name)]
         text = log_query(query, content=content, limit=limit, newest_first=newest_first)
         rows = _rows(await self._ask("query", text, asked))
         data = {"resultType": "streams", "result": _streams(rows), "stats": {}}
@@ -152,7 +152,7 @@ class _Asked:
         else:
             since = self.one("since")
             start = end - int((_duration(since) if since else DEFAULT_SINCE_S) * NS)
-        if start >= end:
+        if not 0 <= start < end:
             raise BadQuery("end must be after start")
         return start, end
 
