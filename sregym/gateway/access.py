@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sregym.cluster.objects import Obj
+from sregym.errors import DefinitionError
 from sregym.gateway.identity import Identity
+from sregym.gateway.policies import EXEMPT
 
 RBAC = "rbac.authorization.k8s.io"
 READ = ["get", "list", "watch"]
@@ -72,7 +74,12 @@ _GROUPS_READABLE = [
 
 
 def access_objects(namespaces: Sequence[str], *, shared: bool = False, identity: Identity | None = None) -> list[Obj]:
-    """Manifests that give the agent's user its rights; the namespaces must exist when they are applied."""
+    """Manifests that give the agent's user its rights; the namespaces must exist when they are applied.
+
+    Raises DefinitionError for a namespace in which pods are not held to the rules of `pod_rules`.
+    """
+    if within := sorted({*namespaces} & {*EXEMPT}):
+        raise DefinitionError(f"no application may stand in {', '.join(within)}: what runs there may reach the nodes")
     who = identity or Identity()
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": who.user}]
     objects: list[Obj] = [_role("ClusterRole", who.user + "-admin", _inside())]

@@ -1,8 +1,10 @@
-"""The second wall on a real cluster: what the agent's user and its controllers cannot make."""
+"""The second wall on a real cluster: what the agent, its pods and its controllers cannot do, and what it still can."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -10,29 +12,43 @@ import pytest
 from sregym.cluster.client import KubeCluster
 from sregym.cluster.contract import Selection
 from sregym.cluster.namespaces import remove_namespaces
-from sregym.cluster.objects import POD, Obj
+from sregym.cluster.objects import CLUSTERROLEBINDING, NODE, POD, Ref
 from sregym.cluster.waits import poll
-from sregym.errors import Forbidden, Invalid
+from sregym.errors import ClusterError, Forbidden, Invalid
 from sregym.gateway.access import access_objects
 from sregym.gateway.admission import admission_objects
 from tests.contract.conftest import kubeconfig_of
+from tests.live.wall_pods import NAMESPACE, PODS_REFUSED, PODS_TAKEN, guarded, pod
+from tests.live.wall_tries import (
+    AS_AGENT,
+    HOOKS,
+    IN_NAMESPACE,
+    MERGE,
+    PODS,
+    RBAC,
+    STRATEGIC,
+    Try,
+    account,
+    binding,
+    hook,
+    refused_elsewhere,
+    taken,
+)
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
-
-NAMESPACE = "walls"
-AS_AGENT = {"Impersonate-User": "oncall", "Impersonate-Group": "oncall"}
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/pod-baseline"
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 
-def pod(*, container: Obj | None = None, **spec: Any) -> Obj:
-    body = {"name": "main", "image": "registry.internal/library/memcached:1.6.18", **(container or {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"generateName": "try-", "namespace": NAMESPACE},
-        "spec": {"containers": [body], **spec},
-    }
+@asynccontextmanager
+async def hooks(cluster: KubeCluster) -> AsyncIterator[None]:
+    """Two webhooks that were there before the agent; they match nothing that is really made."""
+    never: dict[str, Any] = {"objectSelector": {"matchLabels": {"walls.example.com/never": "set"}}}
+    objects = [hook("walls-hook", namespaces=[NAMESPACE], **never), hook("walls-wide", **never)]
+    try:
+        await cluster.apply(objects)
+        yield
+    finally:
+        for obj in objects:
+            await cluster.raw("DELETE", f"{HOOKS}/{obj['metadata']['name']}")
 
 
 @pytest.fixture
@@ -40,12 +56,16 @@ async def walled(request: pytest.FixtureRequest) -> AsyncIterator[KubeCluster]:
     """A cluster with the agent's rights and the policies; the namespace is removed afterwards."""
     async with KubeCluster.connect(kubeconfig_of(request.config)) as cluster:
         await cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
-        await cluster.apply([*access_objects([NAMESPACE]), *admission_objects()])
+        master, _ = await nodes(cluster)
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "there", "namespace": NAMESPACE}}
+        await cluster.apply([*access_objects([NAMESPACE]), *admission_objects(control_plane=[master])])
+        await cluster.apply([{**service, "spec": {"ports": [{"port": 80}]}}])
 
         async def enforced() -> bool | None:
+            """The last policy that was written is in force, so all are."""
             try:
-                await cluster.raw("POST", PODS, body=pod(hostPID=True), query={"dryRun": "All"}, headers=AS_AGENT)
-            except Invalid:
+                await refused_elsewhere(master)["static token"].play(cluster)
+            except (Invalid, Forbidden):
                 return True
             return None
 
@@ -56,54 +76,107 @@ async def walled(request: pytest.FixtureRequest) -> AsyncIterator[KubeCluster]:
             await remove_namespaces(cluster, [NAMESPACE])
 
 
-FORBIDDEN: dict[str, Obj] = {
-    "privileged": pod(container={"securityContext": {"privileged": True}}),
-    "capability": pod(container={"securityContext": {"capabilities": {"add": ["NET_ADMIN"]}}}),
-    "privileged init container": pod(
-        initContainers=[{"name": "first", "image": "x", "securityContext": {"privileged": True}}]
-    ),
-    "host network": pod(hostNetwork=True),
-    "host processes": pod(hostPID=True),
-    "host IPC": pod(hostIPC=True),
-    "host path": pod(volumes=[{"name": "root", "hostPath": {"path": "/"}}]),
-    "host port": pod(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
-    "chosen node": pod(nodeName="kind-control-plane"),
-    "any toleration": pod(tolerations=[{"operator": "Exists"}]),
-    "control plane": pod(tolerations=[{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]),
-}
+async def nodes(cluster: KubeCluster) -> tuple[str, str]:
+    """A control-plane node and a worker."""
+    found = await cluster.list(Selection(kind=NODE))
+    role = "node-role.kubernetes.io/control-plane"
+    masters = [one["metadata"]["name"] for one in found if role in one["metadata"].get("labels", {})]
+    return masters[0], next(one["metadata"]["name"] for one in found if one["metadata"]["name"] not in masters)
 
 
-async def test_pods_that_reach_the_node_are_refused_and_plain_ones_are_not(walled: KubeCluster) -> None:
-    await walled.raw("POST", PODS, body=pod(), query={"dryRun": "All"}, headers=AS_AGENT)
-    for obj in FORBIDDEN.values():
-        with pytest.raises((Invalid, Forbidden), match=r"not available|placed by|takes no workloads"):
-            await walled.raw("POST", PODS, body=obj, query={"dryRun": "All"}, headers=AS_AGENT)
+async def outcome_of(cluster: KubeCluster, one: Try) -> str:
+    """'' where the request was taken, else what the refusal says."""
+    try:
+        await one.play(cluster)
+    except ClusterError as error:
+        return str(error)
+    return ""
+
+
+async def test_pods_that_reach_the_node_are_refused_and_others_are_not(walled: KubeCluster) -> None:
+    wrong = {}
+    for name, obj in PODS_REFUSED.items():
+        said = await outcome_of(walled, Try(method="POST", path=PODS, body=obj))
+        if "not available" not in said and "takes no workloads" not in said:
+            wrong[name] = said
+    for name, obj in PODS_TAKEN.items():
+        if said := await outcome_of(walled, Try(method="POST", path=PODS, body=obj)):
+            wrong[name] = said
+    assert wrong == {}
+
+
+async def test_what_reaches_beyond_the_applications_is_refused(walled: KubeCluster) -> None:
+
+    master, _ = await nodes(walled)
+    wrong = {}
+    async with hooks(walled):
+        # The agent may give an account its own rights, and act through it.
+        await walled.raw("POST", f"{RBAC}/clusterrolebindings", body=binding("oncall", account("helper"), name="walls"),
+                         headers=AS_AGENT)  # fmt: skip
+        try:
+            for name, one in refused_elsewhere(master).items():
+                said = await outcome_of(walled, one)
+                if not re.search(one.refused, said):
+                    wrong[name] = said
+        finally:
+            await walled.delete(Ref(CLUSTERROLEBINDING, "walls"))
+    assert wrong == {}
+
+
+async def test_what_repairs_need_is_taken(walled: KubeCluster) -> None:
+    _, worker = await nodes(walled)
+    async with hooks(walled):
+        said = {name: await outcome_of(walled, one) for name, one in taken(worker).items()}
+    assert {name: words for name, words in said.items() if words} == {}
 
 
 async def test_a_controller_cannot_make_them_either(walled: KubeCluster) -> None:
     labels = {"app": "x"}
-    template = {"metadata": {"labels": labels}, "spec": FORBIDDEN["privileged"]["spec"]}
-    body = {"selector": {"matchLabels": labels}, "template": template}
-    meta = {"name": "x", "namespace": NAMESPACE}
-    obj = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": body}
-    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-    await walled.raw("POST", path, body=obj, headers=AS_AGENT)
+    for index, bad in enumerate((PODS_REFUSED["privileged"], pod(nodeName=(await nodes(walled))[0]))):
+        template = {"metadata": {"labels": labels}, "spec": bad["spec"]}
+        body = {"selector": {"matchLabels": labels}, "template": template}
+        meta = {"name": f"x{index}", "namespace": NAMESPACE}
+        obj = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": body}
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+        await walled.raw("POST", path, body=obj, headers=AS_AGENT)
+        where = f"{path}/x{index}"
 
-    async def refused() -> bool | None:
-        found = await walled.raw("GET", f"{path}/x", headers=AS_AGENT)
-        failures = [one for one in found.get("status", {}).get("conditions", []) if one["type"] == "ReplicaFailure"]
-        return True if failures and "not available" in failures[0]["message"] else None
+        async def refused(where: str = where) -> bool | None:
+            found = await walled.raw("GET", where, headers=AS_AGENT)
+            failures = [one for one in found.get("status", {}).get("conditions", []) if one["type"] == "ReplicaFailure"]
+            said = failures[0]["message"] if failures else ""
+            return True if "not available" in said or "takes no workloads" in said else None
 
-    await poll(refused, what="the controller is refused", every=0.5, within=60)
+        await poll(refused, what="the controller is refused", every=0.5, within=60)
     assert await walled.list(Selection(kind=POD, namespace=NAMESPACE)) == []
 
 
-async def test_the_agent_cannot_take_the_wall_down_nor_walk_round_it(walled: KubeCluster) -> None:
-    with pytest.raises(Forbidden):
-        await walled.raw("DELETE", POLICY, headers=AS_AGENT)
-    with pytest.raises(Forbidden):
-        await walled.raw("POST", "/api/v1/namespaces/kube-system/pods", body=pod(), headers=AS_AGENT)
-    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/"}}
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "root"}, "spec": spec}
-    with pytest.raises((Invalid, Forbidden), match="made by the provisioner"):
-        await walled.raw("POST", "/api/v1/persistentvolumes", body=volume, headers=AS_AGENT)
+async def test_the_name_by_which_policies_know_a_namespace_cannot_be_chosen(walled: KubeCluster) -> None:
+    label = {"metadata": {"labels": {"kubernetes.io/metadata.name": "kube-system"}}}
+    found = await walled.raw("PATCH", IN_NAMESPACE, body=label, headers={**AS_AGENT, "Content-Type": MERGE})
+    assert found["metadata"]["labels"]["kubernetes.io/metadata.name"] == NAMESPACE
+
+
+async def test_a_running_pod_is_held_to_the_rules_too(walled: KubeCluster) -> None:
+    """Tolerations may be added to a pod that waits, and containers to one that runs."""
+    waiting = pod(schedulingGates=[{"name": "example.com/wait"}])
+    waiting["metadata"] = {"name": "waiting", "namespace": NAMESPACE}
+    await walled.raw("POST", PODS, body=waiting, headers=AS_AGENT)
+    master = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}
+    kept = (await walled.raw("GET", f"{PODS}/waiting"))["spec"]["tolerations"]
+    more = {"spec": {"tolerations": [*kept, master]}}
+    debug = {"name": "d", "image": "x", **guarded(privileged=True)}
+    attempts = [
+        Try(method="PATCH", path=f"{PODS}/waiting", body=more),
+        Try(
+            method="PATCH",
+            path=f"{PODS}/waiting/ephemeralcontainers",
+            body={"spec": {"ephemeralContainers": [debug]}},
+            content=STRATEGIC,
+        ),
+        Try(method="PATCH", path=f"{PODS}/waiting/status", body={"status": {"phase": "Running"}}),
+    ]
+    said = [await outcome_of(walled, one) for one in attempts]
+    assert "takes no workloads" in said[0]
+    assert "not available" in said[1]
+    assert "by its controller" in said[2]
