@@ -165,7 +165,8 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
         await stack.enter_async_context(lease(state, identity, cluster=handle.name))
         for done in await recover_cluster(state, cluster, emit=emit):
             emit("recovered", attempt=done.attempt, how=done.how)
-        walls = [*access_objects([]), *admission_objects()]
+        masters = [name for name in handle.node_names if "control-plane" in name]
+        walls = [*access_objects([]), *admission_objects(control_plane=masters)]
         await cluster.apply(walls)
         base_file = state / "bases" / f"{identity}-{_digest_of(walls)}.json"
         base = await _base(cluster, base_file, emit)
