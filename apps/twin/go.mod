@@ -1,4 +1,4 @@
-module twin
+module apps
 
 go 1.26.8
 

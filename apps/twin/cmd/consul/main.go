@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 
-	"twin/internal/consul"
-	"twin/internal/registry"
-	"twin/internal/telemetry"
+	"apps/internal/consul"
+	"apps/internal/registry"
+	"apps/internal/telemetry"
 )
 
 func main() {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"runtime/debug"
 
-	"twin/internal/config"
-	"twin/internal/telemetry"
-	"twin/internal/tracesink"
+	"apps/internal/config"
+	"apps/internal/telemetry"
+	"apps/internal/tracesink"
 )
 
 // Spans come and go all the time: collecting early keeps the process near the size of what it holds.

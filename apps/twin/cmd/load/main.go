@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"twin/internal/load"
+	"apps/internal/load"
 )
 
 func main() {

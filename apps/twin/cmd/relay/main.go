@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"twin/internal/relay"
+	"apps/internal/relay"
 )
 
 func main() {

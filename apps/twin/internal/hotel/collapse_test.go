@@ -11,13 +11,13 @@ import (
 
 	"google.golang.org/grpc"
 
-	"twin/internal/admission"
-	"twin/internal/hotel/pb/geo"
-	"twin/internal/hotel/pb/rate"
-	pb "twin/internal/hotel/pb/search"
-	"twin/internal/rpc"
-	"twin/internal/service"
-	"twin/internal/telemetry"
+	"apps/internal/admission"
+	"apps/internal/hotel/pb/geo"
+	"apps/internal/hotel/pb/rate"
+	pb "apps/internal/hotel/pb/search"
+	"apps/internal/rpc"
+	"apps/internal/service"
+	"apps/internal/telemetry"
 )
 
 // Times are a fifth of those in production; counts (queue length, attempts) are the same.

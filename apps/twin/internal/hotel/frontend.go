@@ -13,13 +13,13 @@ import (
 
 	_ "embed"
 
-	"twin/internal/config"
-	"twin/internal/hotel/pb/profile"
-	"twin/internal/hotel/pb/recommendation"
-	"twin/internal/hotel/pb/reservation"
-	"twin/internal/hotel/pb/search"
-	"twin/internal/hotel/pb/user"
-	"twin/internal/service"
+	"apps/internal/config"
+	"apps/internal/hotel/pb/profile"
+	"apps/internal/hotel/pb/recommendation"
+	"apps/internal/hotel/pb/reservation"
+	"apps/internal/hotel/pb/search"
+	"apps/internal/hotel/pb/user"
+	"apps/internal/service"
 )
 
 //go:embed index.html

@@ -9,9 +9,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/grpc"
 
-	pb "twin/internal/hotel/pb/geo"
-	"twin/internal/service"
-	"twin/internal/store"
+	pb "apps/internal/hotel/pb/geo"
+	"apps/internal/service"
+	"apps/internal/store"
 )
 
 const (

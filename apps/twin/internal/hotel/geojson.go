@@ -3,7 +3,7 @@ package hotel
 import (
 	"context"
 
-	"twin/internal/hotel/pb/profile"
+	"apps/internal/hotel/pb/profile"
 )
 
 // featureCollection is a GeoJSON answer (RFC 7946) with one point a hotel.

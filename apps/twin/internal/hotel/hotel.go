@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/resolver"
 
-	"twin/internal/config"
-	"twin/internal/registry"
-	"twin/internal/rpc"
-	"twin/internal/service"
-	"twin/internal/store"
-	"twin/internal/telemetry"
+	"apps/internal/config"
+	"apps/internal/registry"
+	"apps/internal/rpc"
+	"apps/internal/service"
+	"apps/internal/store"
+	"apps/internal/telemetry"
 )
 
 // Names under which the services are known in the registry.

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"twin/internal/hotel/pb/geo"
-	"twin/internal/hotel/pb/recommendation"
-	"twin/internal/hotel/pb/user"
+	"apps/internal/hotel/pb/geo"
+	"apps/internal/hotel/pb/recommendation"
+	"apps/internal/hotel/pb/user"
 )
 
 func TestSeedsHaveTheirSizes(t *testing.T) {

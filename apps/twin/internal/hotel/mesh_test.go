@@ -14,15 +14,15 @@ import (
 
 	"google.golang.org/grpc"
 
-	"twin/internal/consul"
-	"twin/internal/hotel/pb/profile"
-	"twin/internal/hotel/pb/recommendation"
-	"twin/internal/hotel/pb/reservation"
-	"twin/internal/hotel/pb/search"
-	"twin/internal/hotel/pb/user"
-	"twin/internal/registry"
-	"twin/internal/rpc"
-	"twin/internal/telemetry"
+	"apps/internal/consul"
+	"apps/internal/hotel/pb/profile"
+	"apps/internal/hotel/pb/recommendation"
+	"apps/internal/hotel/pb/reservation"
+	"apps/internal/hotel/pb/search"
+	"apps/internal/hotel/pb/user"
+	"apps/internal/registry"
+	"apps/internal/rpc"
+	"apps/internal/telemetry"
 )
 
 // The peers of the frontend, with answers that need no stores.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"twin/internal/service"
+	"apps/internal/service"
 )
 
 // asService turns the test's own program into a service.

@@ -8,10 +8,10 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/grpc"
 
-	pb "twin/internal/hotel/pb/profile"
-	"twin/internal/service"
-	"twin/internal/store"
-	"twin/internal/telemetry"
+	pb "apps/internal/hotel/pb/profile"
+	"apps/internal/service"
+	"apps/internal/store"
+	"apps/internal/telemetry"
 )
 
 var errNoProfile = errors.New("no such hotel")

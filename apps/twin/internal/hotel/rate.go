@@ -16,12 +16,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"twin/internal/admission"
-	"twin/internal/config"
-	pb "twin/internal/hotel/pb/rate"
-	"twin/internal/service"
-	"twin/internal/store"
-	"twin/internal/telemetry"
+	"apps/internal/admission"
+	"apps/internal/config"
+	pb "apps/internal/hotel/pb/rate"
+	"apps/internal/service"
+	"apps/internal/store"
+	"apps/internal/telemetry"
 )
 
 type rateServer struct {

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/grpc"
 
-	pb "twin/internal/hotel/pb/recommendation"
-	"twin/internal/service"
-	"twin/internal/store"
+	pb "apps/internal/hotel/pb/recommendation"
+	"apps/internal/service"
+	"apps/internal/store"
 )
 
 type recommendationServer struct {

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	pb "twin/internal/hotel/pb/reservation"
-	"twin/internal/service"
-	"twin/internal/store"
-	"twin/internal/telemetry"
+	pb "apps/internal/hotel/pb/reservation"
+	"apps/internal/service"
+	"apps/internal/store"
+	"apps/internal/telemetry"
 )
 
 const (

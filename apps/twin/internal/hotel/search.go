@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"twin/internal/config"
-	"twin/internal/hotel/pb/geo"
-	"twin/internal/hotel/pb/rate"
-	pb "twin/internal/hotel/pb/search"
-	"twin/internal/rpc"
-	"twin/internal/service"
+	"apps/internal/config"
+	"apps/internal/hotel/pb/geo"
+	"apps/internal/hotel/pb/rate"
+	pb "apps/internal/hotel/pb/search"
+	"apps/internal/rpc"
+	"apps/internal/service"
 )
 
 type searchServer struct {

@@ -10,10 +10,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"twin/internal/hotel/pb/profile"
-	"twin/internal/hotel/pb/reservation"
-	"twin/internal/store"
-	"twin/internal/store/storetest"
+	"apps/internal/hotel/pb/profile"
+	"apps/internal/hotel/pb/reservation"
+	"apps/internal/store"
+	"apps/internal/store/storetest"
 )
 
 func cacheOf(t *testing.T, server *storetest.Memcached) *store.Cache {

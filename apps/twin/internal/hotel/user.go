@@ -6,9 +6,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"google.golang.org/grpc"
 
-	pb "twin/internal/hotel/pb/user"
-	"twin/internal/service"
-	"twin/internal/store"
+	pb "apps/internal/hotel/pb/user"
+	"apps/internal/service"
+	"apps/internal/store"
 )
 
 type userServer struct {

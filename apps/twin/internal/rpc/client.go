@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
 
-	"twin/internal/telemetry"
+	"apps/internal/telemetry"
 )
 
 const balancing = `{"loadBalancingConfig":[{"round_robin":{}}]}`

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"twin/internal/telemetry"
+	"apps/internal/telemetry"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
-	"twin/internal/config"
-	"twin/internal/rpc"
-	"twin/internal/telemetry"
+	"apps/internal/config"
+	"apps/internal/rpc"
+	"apps/internal/telemetry"
 )
 
 // DefaultMetricsPort is the port that OpenTelemetry reserves for Prometheus exporters.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"twin/internal/store"
-	"twin/internal/store/storetest"
+	"apps/internal/store"
+	"apps/internal/store/storetest"
 )
 
 func TestCacheTellsAMissFromAFailure(t *testing.T) {

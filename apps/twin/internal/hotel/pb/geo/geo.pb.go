@@ -128,7 +128,7 @@ const file_geo_proto_rawDesc = "" +
 	"\x06Result\x12\x1b\n" +
 	"\thotel_ids\x18\x01 \x03(\tR\bhotelIds2*\n" +
 	"\x03Geo\x12#\n" +
-	"\x06Nearby\x12\f.geo.Request\x1a\v.geo.ResultB\x1cZ\x1atwin/internal/hotel/pb/geob\x06proto3"
+	"\x06Nearby\x12\f.geo.Request\x1a\v.geo.ResultB\x1cZ\x1aapps/internal/hotel/pb/geob\x06proto3"
 
 var (
 	file_geo_proto_rawDescOnce sync.Once

@@ -321,7 +321,7 @@ const file_profile_proto_rawDesc = "" +
 	"\x03lat\x18\a \x01(\x01R\x03lat\x12\x10\n" +
 	"\x03lon\x18\b \x01(\x01R\x03lon2;\n" +
 	"\aProfile\x120\n" +
-	"\vGetProfiles\x12\x10.profile.Request\x1a\x0f.profile.ResultB Z\x1etwin/internal/hotel/pb/profileb\x06proto3"
+	"\vGetProfiles\x12\x10.profile.Request\x1a\x0f.profile.ResultB Z\x1eapps/internal/hotel/pb/profileb\x06proto3"
 
 var (
 	file_profile_proto_rawDescOnce sync.Once

@@ -313,7 +313,7 @@ const file_rate_proto_rawDesc = "" +
 	"\bcurrency\x18\x05 \x01(\tR\bcurrency\x12)\n" +
 	"\x10room_description\x18\x06 \x01(\tR\x0froomDescription2/\n" +
 	"\x04Rate\x12'\n" +
-	"\bGetRates\x12\r.rate.Request\x1a\f.rate.ResultB\x1dZ\x1btwin/internal/hotel/pb/rateb\x06proto3"
+	"\bGetRates\x12\r.rate.Request\x1a\f.rate.ResultB\x1dZ\x1bapps/internal/hotel/pb/rateb\x06proto3"
 
 var (
 	file_rate_proto_rawDescOnce sync.Once

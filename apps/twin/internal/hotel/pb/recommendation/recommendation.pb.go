@@ -138,7 +138,7 @@ const file_recommendation_proto_rawDesc = "" +
 	"\x06Result\x12\x1b\n" +
 	"\thotel_ids\x18\x01 \x03(\tR\bhotelIds2W\n" +
 	"\x0eRecommendation\x12E\n" +
-	"\x12GetRecommendations\x12\x17.recommendation.Request\x1a\x16.recommendation.ResultB'Z%twin/internal/hotel/pb/recommendationb\x06proto3"
+	"\x12GetRecommendations\x12\x17.recommendation.Request\x1a\x16.recommendation.ResultB'Z%apps/internal/hotel/pb/recommendationb\x06proto3"
 
 var (
 	file_recommendation_proto_rawDescOnce sync.Once

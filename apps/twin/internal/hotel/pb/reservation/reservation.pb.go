@@ -157,7 +157,7 @@ const file_reservation_proto_rawDesc = "" +
 	"\bhotel_id\x18\x01 \x03(\tR\ahotelId2\x8b\x01\n" +
 	"\vReservation\x12<\n" +
 	"\x0fMakeReservation\x12\x14.reservation.Request\x1a\x13.reservation.Result\x12>\n" +
-	"\x11CheckAvailability\x12\x14.reservation.Request\x1a\x13.reservation.ResultB$Z\"twin/internal/hotel/pb/reservationb\x06proto3"
+	"\x11CheckAvailability\x12\x14.reservation.Request\x1a\x13.reservation.ResultB$Z\"apps/internal/hotel/pb/reservationb\x06proto3"
 
 var (
 	file_reservation_proto_rawDescOnce sync.Once

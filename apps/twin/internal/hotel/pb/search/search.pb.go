@@ -146,7 +146,7 @@ const file_search_proto_rawDesc = "" +
 	"\x06Result\x12\x1b\n" +
 	"\thotel_ids\x18\x01 \x03(\tR\bhotelIds23\n" +
 	"\x06Search\x12)\n" +
-	"\x06Nearby\x12\x0f.search.Request\x1a\x0e.search.ResultB\x1fZ\x1dtwin/internal/hotel/pb/searchb\x06proto3"
+	"\x06Nearby\x12\x0f.search.Request\x1a\x0e.search.ResultB\x1fZ\x1dapps/internal/hotel/pb/searchb\x06proto3"
 
 var (
 	file_search_proto_rawDescOnce sync.Once

@@ -129,7 +129,7 @@ const file_user_proto_rawDesc = "" +
 	"\x06Result\x12\x18\n" +
 	"\acorrect\x18\x01 \x01(\bR\acorrect20\n" +
 	"\x04User\x12(\n" +
-	"\tCheckUser\x12\r.user.Request\x1a\f.user.ResultB\x1dZ\x1btwin/internal/hotel/pb/userb\x06proto3"
+	"\tCheckUser\x12\r.user.Request\x1a\f.user.ResultB\x1dZ\x1bapps/internal/hotel/pb/userb\x06proto3"
 
 var (
 	file_user_proto_rawDescOnce sync.Once
