@@ -30,6 +30,7 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.namespaces import remove_namespaces
 from sregym.cluster.objects import POD, matches
 from sregym.cluster.tasks import first_error
+from sregym.errors import Conflict
 from sregym.events import Emit, silent
 
 CHART = Path(__file__).parent / "chart"
@@ -96,8 +97,14 @@ class ChartedApp(App):
         limit = anyio.CapacityLimiter(APPLIED_AT_ONCE)
 
         async def one(obj: Obj) -> None:
+            # Created, not applied: who changes it later by the same name adds to the same entry of its history, so
+            # that what was changed carries no other managers than its siblings.
+            placed = {**obj, "metadata": {"namespace": self.namespace, **obj["metadata"]}}
             async with limit:
-                await cluster.apply([obj], namespace=self.namespace)
+                try:
+                    await cluster.create(placed)
+                except Conflict:
+                    await cluster.apply([obj], namespace=self.namespace)
 
         with first_error():
             async with anyio.create_task_group() as group:

@@ -1,7 +1,7 @@
 """The real cluster: `KubeCluster` implements the `Cluster` contract over one API server.
 
 Every write carries the same field manager, so that none of them stands out in an object's history, and none of them
-leaves a last-applied annotation, which would hold the healthy value.
+leaves a last-applied annotation, which would hold the healthy value. What a controller owns is changed in its name.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Any, Self
 from sregym.cluster import executing, requesting, waits, watching
 from sregym.cluster.contract import ExecResult, HttpReply, NodeShell, PatchType, Selection, WatchEvent
 from sregym.cluster.discovery import listable_kinds
-from sregym.cluster.objects import CRD, KNOWN_KINDS, NAMESPACE, Kind, Obj, Objs, Ref, path_of, uid_of
+from sregym.cluster.objects import CRD, KNOWN_KINDS, NAMESPACE, REPLICASET, Kind, Obj, Objs, Ref, path_of, uid_of
 from sregym.cluster.transport import Transport
 from sregym.errors import DefinitionError, NotFound
 
 FIELD_MANAGER = "kubectl"
 """Under which name changes are recorded in managedFields: kubectl's own for server-side apply."""
+CONTROLLED = {REPLICASET: "kube-controller-manager"}
+"""Kinds that nobody changes by hand, and who does."""
 PAGE = 500
 """Objects per page of a list: client-go's default for kubectl."""
 NEW_KIND_WITHIN_S = 30.0
@@ -134,12 +136,12 @@ class KubeCluster:
 
     async def create(self, obj: Obj) -> Obj:
         path = _collection(await self.kind_of(obj), obj)
-        return _object(await self._transport.call("POST", path, query=self._manager, body=obj))
+        query = {**self._manager, "fieldValidation": "Strict"}
+        return _object(await self._transport.call("POST", path, query=query, body=obj))
 
     async def patch(self, ref: Ref, patch: Any, kind: PatchType = PatchType.MERGE) -> Obj:
-        answer = await self._transport.call(
-            "PATCH", _path(ref), query=self._manager, body=patch, content_type=kind.value
-        )
+        query = {"fieldManager": CONTROLLED.get(ref.kind, self._field_manager)}
+        answer = await self._transport.call("PATCH", _path(ref), query=query, body=patch, content_type=kind.value)
         return _object(answer)
 
     async def replace(self, obj: Obj) -> Obj:
