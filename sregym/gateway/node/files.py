@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 
 from sregym.gateway.node.contract import Node, Operation, Refused, Said, said_by, table
 
-MOUNTS = ("/", "/var", "/var/lib/kubelet", "/var/log", "/run", "/tmp")
+MOUNTS = ("/", "/var", "/run", "/tmp")
 READABLE = (
     "/tmp",
     "/var/tmp",
