@@ -27,11 +27,13 @@ def agent_environment(
     model: ModelAccess | None,
     model_url: str | None,
     reasoning_effort: str | None,
+    proxy: str | None = None,
 ) -> dict[str, str]:
     """The agent's own variables come last and win, but for those that say where things are.
 
     Args:
         urls: Addresses of further doors, by the variables that hold them.
+        proxy: The way to what is allowed beyond the gateway, where there is one.
     """
     told = {
         "KUBECONFIG": kubeconfig,
@@ -45,6 +47,8 @@ def agent_environment(
     defaults = {"HOME": HOME, "TZ": "UTC", "LANG": "C.UTF-8"}
     if model and model_url:
         defaults |= _model_variables(model, model_url)
+    if proxy:
+        defaults |= _proxy_variables(proxy, api_host)
     if reasoning_effort:
         defaults["AGENT_REASONING_EFFORT"] = reasoning_effort
     return {**defaults, **spec.environment, **told}
@@ -68,3 +72,10 @@ def _model_variables(model: ModelAccess, url: str) -> dict[str, str]:
         "GEMINI_API_KEY": NO_KEY,
         "GEMINI_MODEL": model.bare,
     }
+
+
+def _proxy_variables(proxy: str, gateway: str) -> dict[str, str]:
+    """In both cases of letters, as programs differ; the gateway itself is reached directly."""
+    variables = {name: proxy for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")}
+    variables["NO_PROXY"] = f"{gateway},localhost,127.0.0.1"
+    return {**variables, **{name.lower(): value for name, value in variables.items()}, "NODE_USE_ENV_PROXY": "1"}

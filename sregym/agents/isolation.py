@@ -20,6 +20,7 @@ from sregym.agents.things import HostJournal, Names, owned
 from sregym.cluster import waits
 from sregym.errors import AgentError, CommandError, WaitTimeout
 from sregym.events import Emit, silent
+from sregym.gateway.doors import INTERNET
 from sregym.gateway.server import Gateway
 
 GATEWAY = "gateway"
@@ -98,7 +99,7 @@ def _relay_config(gateway: Gateway) -> str:
             "name": door.name,
             "listen": f":{door.port}",
             "upstream": f"unix://{SOCKETS}/{gateway.sockets.of(door).name}",
-            "token": gateway.token,
+            **({"raw": True} if door is INTERNET else {"token": gateway.token}),
         }
         for door in gateway.doors
     ]

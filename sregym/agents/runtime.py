@@ -28,9 +28,10 @@ from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, CommandError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
-from sregym.gateway.doors import API, KUBE, MODEL
+from sregym.gateway.doors import API, INTERNET, KUBE, MODEL
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import Identity
+from sregym.gateway.internet.access import InternetAccess
 from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.models import ModelAccess, ModelUsage
 from sregym.gateway.node.tool import NodeTool
@@ -154,6 +155,7 @@ async def agent_world(
     telemetry: TelemetryAccess | None = None,
     kubectl: Sequence[str | Path] = ("kubectl",),
     model: ModelAccess | None = None,
+    internet: InternetAccess | None = None,
     reasoning_effort: str | None = None,
     identity: Identity | None = None,
     hidden: Hidden | None = None,
@@ -190,6 +192,7 @@ async def agent_world(
                 telemetry=telemetry,
                 kubectl=kubectl,
                 model=model.with_aliases(spec.model_aliases) if model and spec.needs_model else None,
+                internet=internet,
                 identity=identity,
                 hidden=hidden,
                 nodes=nodes,
@@ -247,5 +250,6 @@ def _environment(spec: AgentSpec, gateway: Gateway, reasoning_effort: str | None
         artifact=secrets.token_hex(8),
         model=gateway.model,
         model_url=model_url,
+        proxy=f"http://{GATEWAY}:{INTERNET.port}" if INTERNET in gateway.doors else None,
         reasoning_effort=reasoning_effort,
     )

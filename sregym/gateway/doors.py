@@ -26,6 +26,8 @@ MODEL = Door(name="model", port=8080)
 MCP = Door(name="mcp", port=9954, variable="MCP_SERVER_URL")
 METRICS = Door(name="metrics", port=9090, variable="PROMETHEUS_URL")
 TRACES = Door(name="traces", port=16686, variable="JAEGER_URL")
+INTERNET = Door(name="internet", port=3128)
+"""Only where the agent may reach more than the gateway; variables say so (`HTTPS_PROXY`)."""
 LOGS = Door(name="logs", port=3100, variable="LOKI_URL")
 
-DOORS = (API, KUBE, MODEL, METRICS, TRACES, LOGS, MCP)
+DOORS = (API, KUBE, MODEL, METRICS, TRACES, LOGS, MCP, INTERNET)

@@ -20,9 +20,11 @@ from starlette.types import ASGIApp
 
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit, EventLog
-from sregym.gateway.doors import KUBE, LOGS, MCP, METRICS, MODEL, TRACES
+from sregym.gateway.doors import INTERNET, KUBE, LOGS, MCP, METRICS, MODEL, TRACES
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
+from sregym.gateway.internet.access import InternetAccess
+from sregym.gateway.internet.proxy import serving_internet
 from sregym.gateway.kube_proxy import KubeProxy
 from sregym.gateway.kubeconfig import kubeconfig_text
 from sregym.gateway.mcp.app import Place, mcp_door
@@ -57,6 +59,7 @@ class ServeConfig(BaseModel):
     listen: Mapping[str, Listen]
     """By the names of the doors that this process serves."""
     model: ModelAccess | None = None
+    internet: InternetAccess = InternetAccess()
     telemetry: TelemetryAccess = TelemetryAccess()
     kubectl: tuple[str, ...] = ("kubectl",)
     """How kubectl is called here, for the tools."""
@@ -113,7 +116,11 @@ async def serve(config: ServeConfig, settings: Settings) -> None:
             sockets = _sockets(listen, before.by_door.get(name))
             if (port := _port(sockets)) is not None:
                 opened[name] = port
-            if name == KUBE.name:
+            if name == INTERNET.name:
+                await stack.enter_async_context(
+                    serving_internet(config.internet, sockets, upstream=upstream, emit=emit)
+                )
+            elif name == KUBE.name:
                 await stack.enter_async_context(
                     serving_kube(config.access, gate, config.identity, sockets, emit, config.hidden)
                 )

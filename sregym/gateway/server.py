@@ -22,9 +22,10 @@ from sregym.cluster.tasks import single_error
 from sregym.errors import AgentError, PrerequisiteError, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.gateway.desk import SubmissionDesk
-from sregym.gateway.doors import API, DOORS, KUBE, MCP, MODEL, Door
+from sregym.gateway.doors import API, DOORS, INTERNET, KUBE, MCP, MODEL, Door
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
+from sregym.gateway.internet.access import InternetAccess
 from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.node.web import node_routes
@@ -106,6 +107,7 @@ class Gateway:
     token: str
     sockets: Sockets
     model: ModelAccess | None
+    internet: InternetAccess
     folder: Path
     urls: Urls | None = None
     deaths: int = 0
@@ -117,8 +119,10 @@ class Gateway:
 
     @property
     def doors(self) -> tuple[Door, ...]:
-        """Those that are open: no model, no door to it."""
-        return tuple(door for door in DOORS if door is not MODEL or self.model)
+        """Those that are open: no model, no door to it; no internet, no door to that."""
+        shut = {MODEL} if self.model is None else set()
+        shut |= set() if self.internet.leads_somewhere else {INTERNET}
+        return tuple(door for door in DOORS if door not in shut)
 
     async def revoke(self) -> None:
         """Refuse everything from now on, for good; what was open is cut. Returns when that is so. Idempotent."""
@@ -143,6 +147,7 @@ async def running_gateway(
     telemetry: TelemetryAccess | None = None,
     kubectl: Sequence[str | Path] = ("kubectl",),
     model: ModelAccess | None = None,
+    internet: InternetAccess | None = None,
     token: str | None = None,
     tcp: TcpPorts | None = None,
     identity: Identity | None = None,
@@ -168,7 +173,15 @@ async def running_gateway(
     gate = TokenGate(secret)
     sockets = Sockets(folder=runtime / "s")
     sockets.folder.mkdir(parents=True, exist_ok=True)
-    gateway = Gateway(token=secret, sockets=sockets, model=model, folder=folder, _gate=gate, _nodes=nodes)
+    gateway = Gateway(
+        token=secret,
+        sockets=sockets,
+        model=model,
+        internet=internet or InternetAccess(),
+        folder=folder,
+        _gate=gate,
+        _nodes=nodes,
+    )
     async with AsyncExitStack() as stack:
         stack.enter_context(single_error())
         listening = [stack.enter_context(closing(unix_socket(sockets.api)))]
@@ -186,6 +199,7 @@ async def running_gateway(
             token=secret,
             listen=_listen(gateway, tcp),
             model=model,
+            internet=gateway.internet,
             telemetry=telemetry or TelemetryAccess(),
             kubectl=tuple(map(str, kubectl)),
             namespace=desk.app_info().namespace,

@@ -68,6 +68,11 @@ class Upstream:
         with anyio.CancelScope(shield=True):
             await self._pool.aclose()
 
+    @property
+    def host(self) -> str:
+        """The API server's name or address."""
+        return self._host
+
     async def send(self, method: bytes, target: str, headers: Headers, body: Any = None) -> httpcore.Response:
         """Send one request with our credentials. The caller closes the response.
 

@@ -24,13 +24,14 @@ type Config struct {
 }
 
 // Listener is one port. Upstream is http://IP:port or unix:///path. The token is read from TokenFile at every request, so
-// that it can be replaced, unless Token gives it.
+// that it can be replaced, unless Token gives it. Raw: bytes are carried as they are, without a token.
 type Listener struct {
 	Name      string `json:"name"`
 	Listen    string `json:"listen"`
 	Upstream  string `json:"upstream"`
 	Token     string `json:"token"`
 	TokenFile string `json:"token_file"`
+	Raw       bool   `json:"raw"`
 }
 
 // ParseConfig reads a configuration and refuses one that the relay could not serve.

@@ -29,6 +29,11 @@ func Serve(ctx context.Context, config Config, out io.Writer, log *slog.Logger) 
 			return fmt.Errorf("listener %q: %w", listener.Name, err)
 		}
 		ready.Listeners = append(ready.Listeners, port.Addr().String())
+		if listener.Raw {
+			defer port.Close()
+			go func() { failed <- listener.serveRaw(ctx, port, log) }()
+			continue
+		}
 		server := &http.Server{Handler: handler, ReadHeaderTimeout: 30 * time.Second}
 		defer server.Close()
 		go func() { failed <- server.Serve(port) }()
