@@ -18,6 +18,7 @@ from sregym.cluster.objects import NAMESPACE, Obj, Ref, deployment
 from sregym.cluster.providers.base import ClusterHandle
 from sregym.cluster.providers.kind import KindProvider
 from sregym.gateway.access import access_objects
+from sregym.gateway.admission import admission_objects
 from sregym.gateway.upstream import ClusterAccess
 from sregym.progress import Recorded
 from sregym.settings import Settings
@@ -57,7 +58,8 @@ async def gateway_site(config: pytest.Config) -> AsyncIterator[GatewaySite]:
     async with KubeCluster.connect(handle.kubeconfig, handle.context) as cluster:
         await cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
         try:
-            await cluster.apply(access_objects([namespace]))
+            masters = [name for name in handle.node_names if "control-plane" in name]
+            await cluster.apply([*access_objects([namespace]), *admission_objects(control_plane=masters)])
             await cluster.apply([busy_deployment(namespace)])
             ref = deployment("web", namespace)
 
