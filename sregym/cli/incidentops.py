@@ -44,7 +44,7 @@ async def serve(*, host: str | None = None, port: int | None = None, db: str | N
     db
         SQLite file for episodes, or `:memory:`.
     """
-    from sregym.incidentops.server.app import serving
+    from sregym.incidentops.server.app import collect_seldom, serving
     from sregym.incidentops.settings import ServerSettings
 
     given = {key: value for key, value in {"host": host, "port": port, "db": db}.items() if value is not None}
@@ -56,6 +56,7 @@ async def serve(*, host: str | None = None, port: int | None = None, db: str | N
         server = serving(settings)
     except StoreError as error:
         raise PrerequisiteError(str(error), cure="name another file with --db") from error
+    collect_seldom()
     await server.serve()
 
 

@@ -10,26 +10,24 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sregym.incidentops.episode import Episode, StepResult
 from sregym.incidentops.errors import EpisodeError, StoreError
+from sregym.incidentops.rows import EpisodeWriter, Written
 from sregym.incidentops.scenarios import build
 from sregym.incidentops.scenarios.catalogue import REVISION
 from sregym.incidentops.scoring import Ledger, Score
 from sregym.incidentops.world.simulation import World
 from sregym.incidentops.world.state import Alert, Change, LogLine, Sample
-from sregym.incidentops.world.topology import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCHEMA_VERSION = 1
-_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False).encode
 MEMORY = ":memory:"
 
 SCHEMA = Path(__file__).with_suffix(".sql")
@@ -52,18 +50,6 @@ class Stored:
     score: dict[str, float] | None
 
 
-@dataclass(slots=True)
-class _Written:
-    """How much of an episode is on disk already."""
-
-    logs: int = 0
-    metrics: int = 0
-    changes: int = 0
-    number: int = 0
-    brief: tuple[tuple[Any, ...], ...] = ()  # what of the services may change without a call
-    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)  # small tables, as last written
-
-
 class Store:
     """A database of episodes. Safe to use from several threads (one transaction at a time).
 
@@ -74,9 +60,11 @@ class Store:
     def __init__(self, path: str = MEMORY, *, keep: int = KEEP) -> None:
         self.path, self._keep = path, keep
         self._lock = threading.RLock()
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, Written] = {}
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            self._db = sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, timeout=10.0, cached_statements=512
+            )
             self._open()
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path}: {error}") from error
@@ -131,8 +119,7 @@ class Store:
         That is the wanted id, unless an episode with it has finished (it is never overwritten) or runs in another
         session: then `wanted~2` and so on. An abandoned unfinished one is replaced.
         """
-        world = episode.world
-        written = _Written()
+        written = Written()
         with self._transaction():
             episode_id = self._free_id(wanted_id)
             self._delete(episode_id)
@@ -140,29 +127,7 @@ class Store:
             written.number = self._db.execute("SELECT coalesce(max(number), 0) + 1 FROM episodes").fetchone()[0]
             if written.number % PRUNE_EVERY == 0:
                 self._prune()
-            self._many(
-                "dependencies",
-                4,
-                (
-                    (written.number, caller, callee, share)
-                    for caller, service in world.company.services.items()
-                    for callee, share in service.calls.items()
-                ),
-            )
-            self._many(
-                "deploys",
-                10,
-                (
-                    (
-                        written.number, name, n, d.version, d.previous, d.author, d.tick, d.summary,
-                        _dump(d.diff), _dump(d.config),
-                    )
-                    for name, state in world.services.items()
-                    for n, d in enumerate(state.deploys)
-                ),
-            )  # fmt: skip
-            self._services(world, written, changed=world.names)
-            self._progress(episode_id, episode, written)
+            EpisodeWriter(self._db, written).first(episode_id, episode)
         return episode_id
 
     def _free_id(self, wanted: str) -> str:
@@ -195,91 +160,7 @@ class Store:
         if written is None:
             raise EpisodeError(f"episode {episode_id} was never begun in this store")
         with self._transaction():
-            self._db.execute(
-                "INSERT INTO actions VALUES (?,?,?,?,?,?,?,?,?)",
-                (
-                    written.number, result.step, result.tool, _dump_any(arguments), _dump(result.result), result.error,
-                    result.reward, _dump(result.parts), int(result.done),
-                ),
-            )  # fmt: skip
-            self._services(episode.world, written, changed=_changed(result))
-            self._progress(episode_id, episode, written)
-
-    def _many(self, table: str, columns: int, rows: Iterable[tuple[Any, ...]]) -> None:
-        marks = ",".join("?" * columns)
-        self._db.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows)
-
-    def _changed_rows(
-        self, name: str, columns: int, rows: list[tuple[Any, ...]], written: _Written, *, table: str = ""
-    ) -> None:
-        """Write the rows of a small table that differ from what was written last."""
-        before = written.rows.get(name, [])
-        known = len(before)
-        new = [row for n, row in enumerate(rows) if n >= known or before[n] != row]
-        if new:
-            written.rows[name] = rows
-            self._many(table or name, columns, new)
-
-    def _services(self, world: World, written: _Written, *, changed: list[str]) -> None:
-        number = written.number
-        brief = tuple([(s.version, s.restarting, s.crashed, s.restarts) for s in world.services.values()])
-        if not changed and brief == written.brief:
-            return
-        written.brief = brief
-        rows: list[tuple[Any, ...]] = [
-            (
-                number, s.name, s.version, s.restarting, int(s.crashed), s.restarts,
-                ",".join(sorted(s.rolled_back)), ",".join(sorted(s.broken)),
-            )
-            for s in world.services.values()
-        ]  # fmt: skip
-        self._changed_rows("services", 8, rows, written)
-        for name in changed:
-            state, declared = world.services[name], world.instance.declared[name]
-            config = [
-                (number, name, key, _value(value), _value(state.running[key]), _value(declared[key]))
-                for key, value in state.stored.items()
-            ]
-            self._changed_rows(f"config of {name}", 6, config, written, table="config")
-
-    def _progress(self, episode_id: str, episode: Episode, written: _Written) -> None:
-        world, number = episode.world, written.number
-        self._many(
-            "logs",
-            8,
-            ((number, n, *world.logs[n]) for n in range(written.logs, len(world.logs))),
-        )
-        first = world.tick_now - len(world.metrics) + 1
-        self._many(
-            "metrics",
-            13,
-            (
-                (number, first + n, name, *sample)
-                for n in range(written.metrics, len(world.metrics))
-                for name, sample in world.metrics[n].items()
-            ),
-        )
-        alerts: list[tuple[Any, ...]] = [
-            (number, n, a.service, a.rule, a.severity, a.state, a.since, a.until, a.text)
-            for n, a in enumerate(world.alerts.alerts)
-        ]
-        self._changed_rows("alerts", 9, alerts, written)
-        self._many(
-            "changes",
-            5,
-            ((number, n, c.tick, c.service, c.text) for n, c in enumerate(world.changes) if n >= written.changes),
-        )
-        written.logs, written.metrics, written.changes = len(world.logs), len(world.metrics), len(world.changes)
-        instance = episode.instance
-        self._db.execute(
-            "INSERT OR REPLACE INTO episodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-            (
-                episode_id, instance.scenario, instance.level, instance.seed, instance.incident_id,
-                "finished" if episode.done else "open", world.tick_now, episode.ledger.steps,
-                _dump([world.levels, world.last_error, world.alerts.streaks, episode.ledger.as_dict()]),
-                episode.reward_sum, None if episode.score is None else _dump(_raw(episode.score)), written.number,
-            ),
-        )  # fmt: skip
+            EpisodeWriter(self._db, written).step(episode_id, episode, arguments=arguments, result=result)
 
     def forget(self, episode_id: str) -> None:
         """Remove an episode (training loops in memory do it after each)."""
@@ -337,7 +218,7 @@ class Store:
             world.levels, world.last_error, world.alerts.streaks, ledger = json.loads(row[8])
             self._load_services(row[11], world)
             self._load_history(row[11], world)
-            self._written[episode_id] = _Written(
+            self._written[episode_id] = Written(
                 logs=len(world.logs), metrics=len(world.metrics), changes=len(world.changes), number=row[11]
             )
         episode = Episode(world.instance, world=world, ledger=Ledger(**ledger))
@@ -371,37 +252,3 @@ class Store:
         ]
         changes = "SELECT tick, service, text FROM changes WHERE episode = ? ORDER BY n"
         world.changes = [Change(tick=r[0], service=r[1], text=r[2]) for r in self._rows(changes, number)]
-
-
-def _changed(result: StepResult) -> list[str]:
-    """Services whose settings a step may have changed."""
-    if result.ok and result.tool in ("patch_config", "rollback_deploy", "restart_service"):
-        return [str(result.result["service"])]
-    return []
-
-
-def _value(value: Value) -> str:
-    """A setting's value as JSON; strings with nothing to escape by hand, which is most of them."""
-    if isinstance(value, str) and '"' not in value and "\\" not in value and value.isprintable():
-        return f'"{value}"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int) else _dump(value)
-
-
-def _dump(value: Any) -> str:
-    return _ENCODE(value)
-
-
-def _dump_any(value: object) -> str:
-    """Arguments as they came; what is no JSON, or too long to keep, is kept as a short description."""
-    try:
-        text = _dump(value)
-        text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError):
-        return _dump(f"<{type(value).__name__}>")
-    return text if len(text) <= 20_000 else _dump(f"<{len(text)} characters>")
-
-
-def _raw(score: Score) -> dict[str, float]:
-    return {name: getattr(score, name) for name in score.__slots__}
