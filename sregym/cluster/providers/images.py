@@ -194,7 +194,7 @@ async def go_build(
     await context.run(
         ["go", "build", "-mod=readonly", "-buildvcs=false", *flags, "-ldflags", ldflags, "-o", f"{out}/", *packages],
         cwd=module,
-        env={"CGO_ENABLED": "0"},
+        env={"CGO_ENABLED": "0", "PWD": str(module)},  # Go takes its path from PWD where that is a link
     )
 
 

@@ -6,9 +6,11 @@ and is built by its own `go build`: in one command with the others local-path-pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sregym.cluster.providers.images import go_build
 from sregym.cluster.providers.pins import KIND_DATA, Pins
@@ -27,6 +29,8 @@ class Program:
     version: str = ""
     version_variable: str = ""
     """Package variable that is set to `version` when linking."""
+    flags: Sequence[str] = ()
+    """Further flags of `go build`."""
 
     @property
     def step_name(self) -> str:
@@ -70,7 +74,7 @@ def programs(pins: Pins) -> list[Program]:
 
 def tool_steps(pins: Pins) -> list[Step]:
     """A step for each program; its result folder holds the binary."""
-    return [_step(program) for program in programs(pins)]
+    return [program_step(program) for program in programs(pins)]
 
 
 def binary(results: dict[str, Path], name: str) -> Path:
@@ -78,17 +82,34 @@ def binary(results: dict[str, Path], name: str) -> Path:
     return results[f"go.{name}"] / name
 
 
-def _step(program: Program) -> Step:
+def program_step(program: Program) -> Step:
+    """The step that compiles a program."""
+
     async def run(context: StepContext) -> None:
-        await go_build(context, program.module, [program.package], out=context.out, ldflags=program.ldflags)
+        with _neutral_path(program.module) as module:
+            await go_build(
+                context, module, [program.package], out=context.out, ldflags=program.ldflags, flags=program.flags
+            )
 
     return Step(
         name=program.step_name,
         title=f"compile {program.name}",
-        fingerprint=fingerprint_of(values=[program.package, program.ldflags], paths=_sources(program)),
+        fingerprint=fingerprint_of(values=[program.package, program.ldflags, *program.flags], paths=_sources(program)),
         run=run,
         lane=Lane.CPU,
     )
+
+
+@contextmanager
+def _neutral_path(module: Path) -> Iterator[Path]:
+    """Another path to a module: programs keep the path that they were compiled at, and agents can read programs.
+
+    `-trimpath` would do it, too, but share nothing with what was compiled without it.
+    """
+    with TemporaryDirectory(prefix="src-") as folder:
+        path = Path(folder) / module.name
+        path.symlink_to(module, target_is_directory=True)
+        yield path
 
 
 def _sources(program: Program) -> Sequence[Path]:
