@@ -6,7 +6,7 @@ should be), or unscored (it was, but could not be judged). Only errors that must
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 
 from sregym.api.grading import Verdict
 from sregym.api.problem import Problem, Provenance
@@ -243,12 +244,30 @@ async def _clean_up(bench: Bench, order: Order, draft: _Draft, journal: Journal,
 
 async def _live(bench: Bench, order: Order, draft: _Draft, journal: Journal, folder: Path, emit: Emit) -> None:
     problem, clock = order.problem, draft.clock
-    async with running_app(bench, problem, journal, clock=clock, emit=emit) as world:
+    await problem.app.remove(bench.cluster)  # so that nothing of an application of before is seen again
+    async with (
+        _emptied(bench, emit) as emptied,
+        running_app(bench, problem, journal, clock=clock, emit=emit) as world,
+    ):
+        with clock.phase("emptying"):
+            await emptied()
         with clock.phase("baseline"):
             baseline = await problem.mitigation().baseline(world.oracle_ctx)
         await _healthy_phase(world, order.healthy_s, clock, emit)
-        async with active_fault(world, baseline, clock=clock, timeouts=bench.timeouts) as incident:
+        async with active_fault(
+            world, baseline, clock=clock, timeouts=bench.timeouts, witness=bench.witness
+        ) as incident:
             await _on_call(order, draft, world, incident, journal, folder, emit)
+
+
+@asynccontextmanager
+async def _emptied(bench: Bench, emit: Emit) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Begins to empty the witness, where there is one; gives what waits for the end."""
+    if bench.witness is None:
+        yield anyio.lowlevel.checkpoint
+    else:
+        async with bench.witness.emptied(emit=emit) as done:
+            yield done
 
 
 async def _healthy_phase(world: World, seconds: float, clock: PhaseClock, emit: Emit) -> None:

@@ -6,7 +6,7 @@ be on. Leaving a context takes back what entering it did.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +39,19 @@ class Users(Protocol):
     ) -> AbstractAsyncContextManager[Traffic]: ...
 
 
+class Witness(Protocol):
+    """What records incidents: the cluster's metrics, logs and traces."""
+
+    def emptied(self, *, emit: Emit) -> AbstractAsyncContextManager[Callable[[], Awaitable[None]]]:
+        """Begins to forget all; gives what waits until it has forgotten and sees again, and raises ClusterError."""
+
+    async def now(self) -> float:
+        """Its own clock, in seconds. Raises ClusterError."""
+
+    async def scraped_since(self, moment: float) -> float:
+        """Waits until it has looked everywhere after that moment. Raises ClusterError where it does not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bench:
     """What an attempt runs on: the cluster, and the makers of what surrounds the application."""
@@ -47,6 +60,8 @@ class Bench:
     users: Users
     access: Callable[[Sequence[str]], Sequence[Obj]]
     """The agent's rights as objects, for the app's namespaces."""
+    witness: Witness | None = None
+    """None on a cluster that others use: only the application is put up there."""
     timeouts: Timeouts
 
 
@@ -108,7 +123,7 @@ class Incident:
 
 @asynccontextmanager
 async def active_fault(
-    world: World, baseline: Baseline, *, clock: PhaseClock, timeouts: Timeouts
+    world: World, baseline: Baseline, *, clock: PhaseClock, timeouts: Timeouts, witness: Witness | None = None
 ) -> AsyncIterator[Incident]:
     """The problem's fault, injected and confirmed: the symptom has held and the oracle says FAILED.
 
@@ -116,7 +131,7 @@ async def active_fault(
     """
     try:
         with clock.phase("inject"):
-            incident = await inject(world, baseline, timeouts)
+            incident = await inject(world, baseline, timeouts, witness)
         yield incident
     finally:
         with clock.phase("undo"), anyio.move_on_after(timeouts.teardown_s, shield=True) as budget:
@@ -125,8 +140,11 @@ async def active_fault(
             raise RecoveryError(f"undoing the fault took longer than {timeouts.teardown_s:g} s")
 
 
-async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incident:
-    """The fault, injected and shown to bite; undoing it is the caller's. Raises InjectionError."""
+async def inject(world: World, baseline: Baseline, timeouts: Timeouts, witness: Witness | None = None) -> Incident:
+    """The fault, injected and shown to bite, and on record with the witness where there is one.
+
+    Undoing it is the caller's. Raises InjectionError.
+    """
     problem, ctx = world.problem, world.faults
     oracle, begun, began_at = problem.mitigation(), anyio.current_time(), datetime.now(UTC)
     ctx.emit("fault.injecting", fault=repr(problem.fault()))
@@ -135,11 +153,29 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incide
         symptom = await ctx.until(problem.symptom(), within=timeouts.symptom_s)
     except (WaitTimeout, ClusterError) as error:
         raise InjectionError(f"the fault does not show: {error}") from error
+    bites_at = await _clock_of(witness)
     glance = await oracle.glance(world.oracle_ctx, baseline)
     if glance.state is not VerdictState.FAILED:
         raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
+    await _on_record(witness, bites_at)
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
     return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
+
+
+async def _clock_of(witness: Witness | None) -> float:
+    try:
+        return await witness.now() if witness else 0.0
+    except ClusterError as error:
+        raise InjectionError(f"the telemetry of the incident is not there: {error}") from error
+
+
+async def _on_record(witness: Witness | None, moment: float) -> None:
+    """An agent must be able to see the incident in what the cluster records."""
+    try:
+        if witness:
+            await witness.scraped_since(moment)
+    except ClusterError as error:
+        raise InjectionError(f"the telemetry of the incident is not there: {error}") from error
 
 
 def app_info(problem: Problem) -> AppInfo:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sregym.judge import JudgeInput, Judgement, OfflineJudge
 from sregym.results import AgentFacts, AttemptRecord, RunFolder, Status, load_run
 from sregym.results.record import Grade
 from sregym.settings import Timeouts
-from tests.flow.toy import NAMESPACE, RIGHT, BackIsGone, MakesScripted, Script, Shift, Shop, toy_users
+from tests.flow.toy import NAMESPACE, RIGHT, BackIsGone, MakesScripted, Script, Shift, Shop, ToyWitness, toy_users
 
 pytestmark = pytest.mark.usefixtures("fake_time")
 
@@ -53,6 +53,7 @@ class Stand:
     folder: RunFolder
     state: Path
     journal: Journal
+    witness: ToyWitness = field(default_factory=ToyWitness)
 
     async def attempt(self, script: Script, **changes: Any) -> AttemptRecord:
         order, bench, makes = self.order(script, **changes)
@@ -78,7 +79,9 @@ class Stand:
             session_limit_s=600,
             healthy_s=120,
         )
-        bench = Bench(cluster=self.cluster, users=toy_users, access=lambda _: [], timeouts=TIMEOUTS)
+        bench = Bench(
+            cluster=self.cluster, users=toy_users, access=lambda _: [], witness=self.witness, timeouts=TIMEOUTS
+        )
         return replace(order, **changes), bench, makes
 
     def _write(self, record: AttemptRecord) -> None:
@@ -142,6 +145,29 @@ async def test_a_fault_that_does_not_bite_voids_the_attempt(stand: Stand) -> Non
     assert record.status is Status.VOID
     assert "does not show" in record.reason
     assert record.diagnosis is None
+    assert await stand.world_is_clean()
+
+
+async def test_what_was_seen_of_earlier_attempts_is_forgotten_first(stand: Stand) -> None:
+    await stand.attempt(good)
+    assert stand.witness.emptied_times == 1
+
+
+async def test_telemetry_that_cannot_be_emptied_voids_the_attempt(stand: Stand) -> None:
+    stand.witness.gone = Unavailable("the observability stack is not back after 90 s")
+    record = await stand.attempt(good)
+    assert record.status is Status.VOID
+    assert "observability stack is not back" in record.reason
+    assert "fault.injecting" not in stand.events()
+    assert await stand.world_is_clean()
+
+
+async def test_an_incident_that_nothing_recorded_voids_the_attempt(stand: Stand) -> None:
+    stand.witness.blind = Unavailable("Prometheus has no newer scrape")
+    record = await stand.attempt(good)
+    assert record.status is Status.VOID
+    assert "telemetry of the incident is not there" in record.reason
+    assert not stand.makes.made
     assert await stand.world_is_clean()
 
 

@@ -44,6 +44,7 @@ from sregym.api.problem import Layer
 from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
+from sregym.errors import ClusterError
 from sregym.events import Emit, silent
 from sregym.gateway.desk import Desk, Stage
 from sregym.results import Usage
@@ -235,6 +236,34 @@ class Exit:
 
 
 Script = Callable[["Shift"], Awaitable[None]]
+
+
+@dataclass(kw_only=True)
+class ToyWitness:
+    """Records the toy world. `gone` and `blind` are what it answers with: not there, and not looking any more."""
+
+    gone: ClusterError | None = None
+    blind: ClusterError | None = None
+    emptied_times: int = 0
+    clock: float = 0.0
+
+    @asynccontextmanager
+    async def emptied(self, *, emit: Emit) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+        async def done() -> None:
+            if self.gone:
+                raise self.gone
+            self.emptied_times += 1
+
+        yield done
+
+    async def now(self) -> float:
+        return self.clock
+
+    async def scraped_since(self, moment: float) -> float:
+        if self.blind:
+            raise self.blind
+        self.clock = moment + 5.0
+        return self.clock
 
 
 @dataclass(kw_only=True)
