@@ -100,7 +100,7 @@ class KubeCluster:
             whole = {"apiVersion": selection.kind.api_version, "kind": selection.kind.name}
             objects += [{**whole, **item} for item in page["items"] or ()]
             if not (token := page["metadata"].get("continue")):
-                return objects, page["metadata"]["resourceVersion"]
+                return objects, page["metadata"].get("resourceVersion", "")  # component statuses have none
             query["continue"] = token
 
     def watch(self, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
