@@ -26,22 +26,25 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.lease import lease
 from sregym.cluster.nodes import DockerNodeShell
-from sregym.cluster.objects import Obj
-from sregym.cluster.providers.base import ClusterHandle, ClusterSpec
+from sregym.cluster.objects import NAMESPACE, Obj, Ref
+from sregym.cluster.providers import host as host_facts
+from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Provider
 from sregym.cluster.providers.capabilities import Capabilities, capabilities_of
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe
 from sregym.cluster.providers.kind import KindProvider
+from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.cluster.providers.node_source import ImageSource
 from sregym.cluster.providers.steps import Step
 from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.putback import equalise
 from sregym.coordinator.recovery import JournalFacts, recover_cluster
-from sregym.coordinator.world import Bench
+from sregym.coordinator.world import Bench, Users
+from sregym.errors import PrerequisiteError
 from sregym.events import Emit
 from sregym.gateway.access import access_objects
 from sregym.gateway.admission import admission_objects
 from sregym.gateway.upstream import ClusterAccess
-from sregym.load import users
+from sregym.load import CLIENTS, users, users_inside
 from sregym.progress import Progress
 from sregym.settings import Settings
 
@@ -66,9 +69,12 @@ class Site:
     """Where attempts run: a cluster with everything on it, not yet opened."""
 
     catalogue: Catalogue
-    provider: KindProvider
+    provider: Provider
     spec: ClusterSpec
     handle: ClusterHandle
+    progress: Progress
+    namespaces: Sequence[str] = ()
+    """Where the applications stand."""
     images: Mapping[str, BuiltImage]
     tools: Mapping[str, Path]
 
@@ -103,14 +109,35 @@ def provider_of(
 
 
 async def prepare(
-    settings: Settings, content: Content, apps: Sequence[App], spec: ClusterSpec, progress: Progress
+    settings: Settings,
+    content: Content,
+    apps: Sequence[App],
+    spec: ClusterSpec,
+    progress: Progress,
+    *,
+    existing: KubeconfigProvider | None = None,
 ) -> Site:
-    """Builds or finds everything and brings the cluster up. Safe to repeat; quick when nothing is missing."""
-    provider = provider_of(settings, content, apps, progress)
-    handle = await provider.up(spec)
+    """Builds or finds everything and brings the cluster up. Safe to repeat; quick when nothing is missing.
+
+    With an `existing` cluster only what stands beside it is made here: its nodes have, or pull, the apps' images.
+    """
+    provider = provider_of(settings, content, [] if existing else apps, progress)
+    if existing:
+        handle = await existing.up(spec)  # first: it may not answer, and building takes a while
+        await provider.daemon.ensure(host_facts.look())
+    else:
+        handle = await provider.up(spec)
     images = await provider.images([*provider.recipes, *provider.beside])
-    tools = {name: await provider.tool(name) for name in TOOLS}
-    return Site(catalogue=content.catalogue, provider=provider, spec=spec, handle=handle, images=images, tools=tools)
+    return Site(
+        catalogue=content.catalogue,
+        provider=existing or provider,
+        spec=spec,
+        handle=handle,
+        progress=progress,
+        namespaces=[app.namespace for app in apps],
+        images=images,
+        tools={name: await provider.tool(name) for name in TOOLS},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,9 +156,10 @@ class Lab:
 
     async def capabilities(self) -> Capabilities:
         """What this cluster can do: probed once in its life."""
-        provider, shell = self.site.provider, DockerNodeShell(self.site.handle.node_names)
+        handle = self.site.handle
+        shell = None if handle.shared else DockerNodeShell(handle.node_names)
         return await capabilities_of(
-            self.site.handle, self.cluster, node_shell=shell, cache=self.cache, progress=provider.progress
+            handle, self.cluster, node_shell=shell, cache=self.cache, progress=self.site.progress
         )
 
     def journal(self, attempt: str, *, namespaces: Sequence[str], problem: str) -> Journal:
@@ -140,8 +168,8 @@ class Lab:
         facts = JournalFacts(
             kubeconfig=handle.kubeconfig,
             context=handle.context,
-            nodes=handle.node_names,
-            namespaces=tuple(namespaces),
+            nodes=() if handle.shared else handle.node_names,
+            namespaces=(*namespaces, CLIENTS) if handle.shared else tuple(namespaces),
             base=self.base_file,
             problem=problem,
         )
@@ -160,20 +188,17 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
     state, handle = settings.paths.state, site.handle
     begun = anyio.current_time()
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(connect(handle.kubeconfig, handle.context, handle.node_names))
+        nodes = () if handle.shared else handle.node_names
+        cluster = await stack.enter_async_context(connect(handle.kubeconfig, handle.context, nodes))
         identity = await cluster.identity()
         await stack.enter_async_context(lease(state, identity, cluster=handle.name))
         for done in await recover_cluster(state, cluster, emit=emit):
             emit("recovered", attempt=done.attempt, how=done.how)
-        masters = [name for name in handle.node_names if "control-plane" in name]
-        walls = [*access_objects([]), *admission_objects(control_plane=masters)]
-        await cluster.apply(walls)
-        base_file = state / "bases" / f"{identity}-{_digest_of(walls)}.json"
-        base = await _base(cluster, base_file, emit)
+        base_file, base = await _settle_in(site, cluster, identity, state, emit)
         bench = Bench(
             cluster=cluster,
-            users=partial(users, handle, reader=cluster, image=site.images[LOAD_IMAGE].ref, seed=seed),
-            access=_access_in,
+            users=_users_of(site, cluster, seed),
+            access=partial(_access_in, shared=handle.shared),
             timeouts=settings.timeouts,
         )
         emit("cluster.ready", name=handle.name, seconds=anyio.current_time() - begun)
@@ -197,6 +222,45 @@ async def connect(kubeconfig: Path, context: str | None, nodes: Sequence[str]) -
         yield cluster
 
 
+def _users_of(site: Site, cluster: Cluster, seed: int) -> Users:
+    handle, image = site.handle, site.images[LOAD_IMAGE].ref
+    if not handle.shared:
+        return partial(users, handle, reader=cluster, image=image, seed=seed)
+    where: list[str | Path] = ["--kubeconfig", handle.kubeconfig, "--context", handle.context]
+    kubectl = [site.tools["kube"], "kubectl", *where]
+    return partial(users_inside, cluster=cluster, image=image, kubectl=kubectl, seed=seed)
+
+
+async def _settle_in(site: Site, cluster: Cluster, identity: str, state: Path, emit: Emit) -> tuple[Path, Snapshot]:
+    """What stands there before any application, and the base snapshot with its file.
+
+    On a cluster that others use nothing is put up outside our namespaces, and nothing else is looked at.
+    """
+    handle = site.handle
+    if handle.shared:
+        ours = (*dict.fromkeys(site.namespaces), CLIENTS)
+        path = state / "bases" / f"{identity}-shared-{_digest_of(ours)}.json"
+        return path, await _claim(cluster, path, ours)
+    masters = [name for name in handle.node_names if "control-plane" in name]
+    walls = [*access_objects([]), *admission_objects(control_plane=masters)]
+    await cluster.apply(walls)
+    path = state / "bases" / f"{identity}-{_digest_of(walls)}.json"
+    return path, await _base(cluster, path, emit)
+
+
+async def _claim(cluster: Cluster, path: Path, namespaces: Sequence[str]) -> Snapshot:
+    """The base of a cluster that others use: our namespaces, which are not there. Raises PrerequisiteError."""
+    if taken := [name for name in namespaces if await cluster.find(Ref(NAMESPACE, name)) is not None]:
+        raise PrerequisiteError(
+            f"this cluster has namespaces that an application of ours needs: {', '.join(taken)}",
+            cure="they are not ours to remove: use another cluster, or remove them where nobody needs them",
+        )
+    base = await snapshot.take(cluster, namespaces=namespaces, scope=snapshot.Scope.NAMESPACES)
+    await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
+    base.save(path)
+    return base
+
+
 async def _base(cluster: Cluster, path: Path, emit: Emit) -> Snapshot:
     """The cluster's base snapshot: read and compared with where it is there, taken where it is not."""
     if await anyio.Path(path).exists():
@@ -209,10 +273,12 @@ async def _base(cluster: Cluster, path: Path, emit: Emit) -> Snapshot:
     return base
 
 
-def _access_in(namespaces: Sequence[str]) -> list[Obj]:
+def _access_in(namespaces: Sequence[str], *, shared: bool) -> list[Obj]:
     """The agent's rights inside an application's namespaces; the others are there from the beginning."""
+    if shared:
+        return access_objects(namespaces, shared=True)
     return [obj for obj in access_objects(namespaces) if obj["metadata"].get("namespace") in namespaces]
 
 
-def _digest_of(objects: Sequence[Obj]) -> str:
+def _digest_of(objects: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(list(objects), sort_keys=True).encode()).hexdigest()[:12]

@@ -5,7 +5,7 @@ Inside the app's namespaces the user may do everything that RBAC can give withou
 engineer reads, and change what cluster-wide incidents need: nodes' labels and taints, CoreDNS, volumes and classes,
 webhooks, RBAC of workloads. Secrets are readable in the app's namespaces only.
 
-On a cluster that others use (`shared`) the rights end at our namespaces.
+On a cluster that others use (`shared`) the rights end at our namespaces, and nothing outside them is made for it.
 """
 
 from __future__ import annotations
@@ -82,11 +82,19 @@ def access_objects(namespaces: Sequence[str], *, shared: bool = False, identity:
         raise DefinitionError(f"no application may stand in {', '.join(within)}: what runs there may reach the nodes")
     who = identity or Identity()
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": who.user}]
+    if shared:
+        return [
+            obj
+            for namespace in namespaces
+            for obj in (
+                _held(namespace),
+                _role("Role", who.user, _inside_only(), namespace),
+                _binding("RoleBinding", who.user, "Role", who.user, subjects, namespace),
+            )
+        ]
     objects: list[Obj] = [_role("ClusterRole", who.user + "-admin", _inside())]
     for namespace in namespaces:
         objects.append(_binding("RoleBinding", who.user, "ClusterRole", who.user + "-admin", subjects, namespace))
-    if shared:
-        return objects
     objects += [
         _role("ClusterRole", who.user, [*_reading(), *_cluster_wide()]),
         _binding("ClusterRoleBinding", who.user, "ClusterRole", who.user, subjects),
@@ -99,6 +107,24 @@ def access_objects(namespaces: Sequence[str], *, shared: bool = False, identity:
 def _inside() -> list[Obj]:
     """Everything in a namespace. Verbs are named because `*` would hold `escalate`, `bind` and `impersonate`."""
     return [_rule(["*"], ["*"], [*READ, *WRITE])]
+
+
+def _inside_only() -> list[Obj]:
+    """Everything in a namespace but the Namespace itself, whose labels hold pods to the baseline."""
+    core = [one for one in _CORE_READABLE if not one.startswith(("namespaces", "nodes", "persistentvolumes"))]
+    more = ["endpoints", "pods/attach", "pods/eviction", "pods/exec", "pods/portforward", "secrets"]
+    groups = [one for one in _GROUPS_READABLE if one != "pingcap.com"]
+    return [
+        _rule([""], [*core, *more, "replicationcontrollers/scale"], [*READ, *WRITE]),
+        _rule(groups, ["*"], [*READ, *WRITE]),
+        _rule([""], ["namespaces"], ["get"]),
+    ]
+
+
+def _held(namespace: str) -> Obj:
+    """The namespace, with the label by which Kubernetes itself refuses pods that reach the node."""
+    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
 
 
 def _reading() -> list[Obj]:

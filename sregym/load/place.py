@@ -40,7 +40,7 @@ async def place_beside(handle: ClusterHandle, reader: Reader) -> Place:
         raise PrerequisiteError(
             f"users reach the application from beside the cluster, and the nodes of `{handle.name}` are not "
             "containers on this machine",
-            cure="use a cluster of the provider `kind`; a client inside other clusters is not there yet",
+            cure="use a cluster of the provider `kind`, or name this one with --kubeconfig",
         )
     node = next(node.name for node in handle.nodes if node.control_plane)
     return Place(

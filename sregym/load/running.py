@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -61,12 +61,22 @@ async def users(
     """
     base = base or LoadPhase(rate=app.topology.rate)
     place = await place_beside(handle, reader)
-    thing = HostThing.of("container", f"client-{secrets.token_hex(4)}")
-    entry = journal.note_host(thing.kind, thing.name) if journal else None
+    async with (
+        container_noted(journal) as name,
+        talking(
+            container_command(place, name=name, image=image), app, reader=reader, seed=seed, base=base, emit=emit
+        ) as running,
+    ):
+        yield running
+
+
+@asynccontextmanager
+async def talking(
+    command: Sequence[str | Path], app: App, *, reader: Reader, seed: int, base: LoadPhase, emit: Emit
+) -> AsyncIterator[Users]:
+    """Load from a generator that `command` starts, which reads what to do and writes records."""
     async with AsyncExitStack() as stack:
         log = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="client-"))) / "stderr"
-        stack.push_async_callback(_removed, thing, journal, entry)
-        command = container_command(place, name=thing.name, image=image)
         child = await stack.enter_async_context(process.dialogue(command, log=log))
         running = Users(child=child, base=base, log=log, emit=emit)
         entrance = _Entrance(reader, Selection(kind=SERVICE, namespace=app.namespace, name=app.topology.entry), app)
@@ -117,11 +127,18 @@ class _Entrance:
         return f"{ip}:{self.app.topology.entry_port}" if ip and ip != "None" else spec.NOWHERE
 
 
-async def _removed(thing: HostThing, journal: Journal | None, entry: str | None) -> None:
-    with anyio.CancelScope(shield=True):
-        await remove_host_thing(thing)
-        if journal is not None and entry is not None:
-            journal.mark(entry, "undone")
+@asynccontextmanager
+async def container_noted(journal: Journal | None) -> AsyncIterator[str]:
+    """A name for a container of ours, noted before it is made; removed at the end."""
+    thing = HostThing.of("container", f"client-{secrets.token_hex(4)}")
+    entry = journal.note_host(thing.kind, thing.name) if journal else None
+    try:
+        yield thing.name
+    finally:
+        with anyio.CancelScope(shield=True):
+            await remove_host_thing(thing)
+            if journal is not None and entry is not None:
+                journal.mark(entry, "undone")
 
 
 class Users:

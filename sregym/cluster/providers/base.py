@@ -61,6 +61,11 @@ class ClusterHandle(BaseModel):
     origin: Origin = Origin.EXISTING
 
     @property
+    def shared(self) -> bool:
+        """Others use it, too: nothing outside our namespaces is ours to change."""
+        return self.provider != "kind"
+
+    @property
     def node_names(self) -> tuple[str, ...]:
         return tuple(node.name for node in self.nodes)
 

@@ -50,8 +50,21 @@ def test_no_right_leads_to_more() -> None:
 
 
 def test_on_a_shared_cluster_the_rights_end_at_our_namespaces() -> None:
-    kinds = [(obj["kind"], obj["metadata"].get("namespace")) for obj in access_objects(["shop"], shared=True)]
-    assert kinds == [("ClusterRole", None), ("RoleBinding", "shop")]
+    objects = access_objects(["shop"], shared=True)
+    assert [(obj["kind"], obj["metadata"].get("namespace")) for obj in objects] == [
+        ("Namespace", None),
+        ("Role", "shop"),
+        ("RoleBinding", "shop"),
+    ]
+    namespace, role, _ = objects
+    assert namespace["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "baseline"}
+    changed = {
+        resource for rule in role["rules"] if rule["verbs"] != ["get"] and "" in rule["apiGroups"]
+        for resource in rule["resources"]
+    }  # fmt: skip
+    assert changed.isdisjoint({"*", "namespaces", "nodes", "persistentvolumes"})
+    assert {"secrets", "pods/exec", "configmaps"} <= changed
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]}.isdisjoint({"*", "escalate", "bind"})
 
 
 def test_another_user_is_held_to_the_same_rules() -> None:
