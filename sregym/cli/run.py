@@ -19,6 +19,7 @@ from sregym.catalogue import Entry
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
+from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
 from sregym.errors import InjectionError, JudgeError, PrerequisiteError
@@ -53,6 +54,7 @@ class Request:
     session_limit_s: float
     healthy_s: float
     spec: ClusterSpec
+    existing: KubeconfigProvider | None = None
     seed: int
     resume: Path | None = None
 
@@ -97,6 +99,12 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         ] = "lite",
         cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
         workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
+        kubeconfig: Annotated[
+            Path | None, Parameter(group=WHERE, help="A cluster that exists, and that others may use, instead.")
+        ] = None,
+        context: Annotated[
+            str | None, Parameter(group=WHERE, help="Its context in that file; the current one unless set.")
+        ] = None,
     ) -> int:
         """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
 
@@ -120,6 +128,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             seed=seed,
             profile=profile,
             spec=ClusterSpec(name=cluster, workers=workers),
+            existing=_existing(kubeconfig, context),
         )
         return await carry_out(request, content(), settings)
 
@@ -172,6 +181,7 @@ def request_of(
     seed: int = 1,
     profile: Profile = "lite",
     spec: ClusterSpec | None = None,
+    existing: KubeconfigProvider | None = None,
 ) -> Request:
     """Checks everything before anything is touched. Raises PrerequisiteError."""
     if problem and suite:
@@ -198,9 +208,18 @@ def request_of(
         session_limit_s=session_limit_s or settings.timeouts.session_s,
         healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
         spec=spec or ClusterSpec(),
+        existing=existing,
         seed=seed,
         resume=resume,
     )
+
+
+def _existing(kubeconfig: Path | None, context: str | None) -> KubeconfigProvider | None:
+    if kubeconfig is None:
+        if context is not None:
+            raise PrerequisiteError("--context needs --kubeconfig", cure="name the file that the context is in")
+        return None
+    return KubeconfigProvider(kubeconfig=kubeconfig.expanduser().absolute(), context=context)
 
 
 def invite(agent: OutsideAgent) -> None:
@@ -220,7 +239,7 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = _folder(request, settings)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
+    site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
     folder.write_lock(await _lock(request, folder, site))
     await _have_images(request.agents, site, folder)
