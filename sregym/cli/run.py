@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
 from cyclopts import Group, Parameter
@@ -17,13 +17,14 @@ from sregym.agents.spec import AgentSpec, load_agent
 from sregym.api.app import Profile
 from sregym.catalogue import Entry
 from sregym.cli.console import ConsoleProgress, console, output, show_event
+from sregym.cli.model import limits_of, model_of
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
-from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
 from sregym.errors import InjectionError, JudgeError, PrerequisiteError
-from sregym.gateway.models import ModelAccess
+from sregym.gateway.internet.access import Endpoint, InternetAccess
+from sregym.gateway.models import Budget, ModelAccess
 from sregym.gateway.web import check_ports
 from sregym.judge import Judge, make_judge
 from sregym.results import ClusterFacts, RunFolder, RunLock, Status, load_run
@@ -50,11 +51,11 @@ class Request:
     profile: Profile
     model: ModelAccess | None
     reasoning_effort: str | None
+    internet: InternetAccess
     judge: Judge
     session_limit_s: float
     healthy_s: float
     spec: ClusterSpec
-    existing: KubeconfigProvider | None = None
     seed: int
     resume: Path | None = None
 
@@ -85,6 +86,20 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         ] = None,
         n_attempts: Annotated[int, Parameter(group=HOW, help="Attempts of each agent at each problem.")] = 1,
         agent_timeout: Annotated[
+        max_cost: Annotated[
+            float | None, Parameter(group=HOW, help="USD that the agent's model may cost in one attempt.")
+        ] = None,
+        max_tokens: Annotated[
+            int | None, Parameter(group=HOW, help="Tokens that the agent's model may take in one attempt, in and out.")
+        ] = None,
+        internet_access: Annotated[
+            Literal["filtered", "open"],
+            Parameter(group=HOW, help="What the agent reaches besides the gateway: nothing, or public addresses."),
+        ] = "filtered",
+        allow_agent_endpoint: Annotated[
+            tuple[str, ...],
+            Parameter(group=HOW, help="URL whose host and port the agent may reach in any case; may be repeated."),
+        ] = (),
             float | None, Parameter(group=HOW, help="Seconds that a session may take; 1800 unless set.")
         ] = None,
         healthy_phase: Annotated[
@@ -99,14 +114,14 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         ] = "lite",
         cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
         workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
+    ) -> int:
+        """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
         kubeconfig: Annotated[
             Path | None, Parameter(group=WHERE, help="A cluster that exists, and that others may use, instead.")
         ] = None,
         context: Annotated[
             str | None, Parameter(group=WHERE, help="Its context in that file; the current one unless set.")
         ] = None,
-    ) -> int:
-        """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
 
         With no `--problem` and no `--suite` every problem is run. Nothing but `--agent` is needed:
         `python main.py --agent playbook --suite demo`.
@@ -123,12 +138,15 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             reasoning_effort=reasoning_effort,
             attempts=n_attempts,
             session_limit_s=agent_timeout,
+            budget=Budget(cost_usd=max_cost, tokens=max_tokens),
+            internet=InternetAccess(
+                open=internet_access == "open", endpoints=tuple(map(Endpoint.of, allow_agent_endpoint))
+            ),
             healthy_s=healthy_phase,
             resume=resume,
             seed=seed,
             profile=profile,
             spec=ClusterSpec(name=cluster, workers=workers),
-            existing=_existing(kubeconfig, context),
         )
         return await carry_out(request, content(), settings)
 
@@ -176,12 +194,13 @@ def request_of(
     reasoning_effort: str | None = None,
     attempts: int = 1,
     session_limit_s: float | None = None,
+    budget: Budget | None = None,
+    internet: InternetAccess | None = None,
     healthy_s: float | None = None,
     resume: Path | None = None,
     seed: int = 1,
     profile: Profile = "lite",
     spec: ClusterSpec | None = None,
-    existing: KubeconfigProvider | None = None,
 ) -> Request:
     """Checks everything before anything is touched. Raises PrerequisiteError."""
     if problem and suite:
@@ -201,25 +220,18 @@ def request_of(
         entries=entries,
         agents=specs,
         attempts=attempts,
+    internet = internet or InternetAccess()
         profile=profile,
-        model=ModelAccess(model=name, api_base=settings.models.agent_api_base) if name else None,
+        model=model_of(settings.models, name, budget or Budget(), internet),
+        internet=internet,
         reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort,
         judge=make_judge(settings.models, model=judge_model),
         session_limit_s=session_limit_s or settings.timeouts.session_s,
         healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
         spec=spec or ClusterSpec(),
-        existing=existing,
         seed=seed,
         resume=resume,
     )
-
-
-def _existing(kubeconfig: Path | None, context: str | None) -> KubeconfigProvider | None:
-    if kubeconfig is None:
-        if context is not None:
-            raise PrerequisiteError("--context needs --kubeconfig", cure="name the file that the context is in")
-        return None
-    return KubeconfigProvider(kubeconfig=kubeconfig.expanduser().absolute(), context=context)
 
 
 def invite(agent: OutsideAgent) -> None:
@@ -239,7 +251,7 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = _folder(request, settings)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
+    site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
     folder.write_lock(await _lock(request, folder, site))
     await _have_images(request.agents, site, folder)
@@ -307,6 +319,7 @@ async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
         run_id=folder.run_id,
         repo=ROOT,
         profile=request.profile,
+        internet=request.internet,
         judge=request.judge.fingerprint().as_json(),
         cluster=ClusterFacts(
             provider=handle.provider,
@@ -322,3 +335,6 @@ async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
         seeds={"users": request.seed},
         timeouts_s={"session": request.session_limit_s, "healthy": request.healthy_s},
     )
+        internet_access=request.internet.mode,
+        agent_endpoints=request.internet.named(),
+        budget=limits_of(request.model),

@@ -24,6 +24,7 @@ from sregym.results import (
     Rate,
     RunResults,
     Status,
+    Summary,
     summarise,
 )
 
@@ -168,7 +169,14 @@ def _totals(records: Sequence[AttemptRecord]) -> RenderableType:
     attempts = "1 attempt" if total.attempts == 1 else f"{total.attempts} attempts"
     line = f"{attempts}: {total.by_status[Status.GRADED]} graded, {apart}; {times}"
     timed_out = f"; {total.timed_out} timed out (*, counted at the cap)" if total.timed_out else ""
-    return Padding(Group(table, Text(line + timed_out)), (1, 0, 0, 0))
+    lines = [Text(line + timed_out), *([Text(_spending(total))] if total.tokens_in or total.budgets_spent else [])]
+    return Padding(Group(table, *lines), (1, 0, 0, 0))
+
+
+def _spending(total: Summary) -> str:
+    cost = "cost not known" if total.cost_usd is None else f"{total.cost_usd:.4f} USD"
+    spent = f"; budget spent in {total.budgets_spent}" if total.budgets_spent else ""
+    return f"model: {total.tokens_in:,} tokens in, {total.tokens_out:,} out, {cost}{spent}"
 
 
 def _rate(rate: Rate) -> tuple[str, str]:
@@ -187,6 +195,8 @@ def _notes(run: RunResults) -> Iterator[Text]:
     yield Text()
     graded = f"judge {', '.join(judges) or 'none'}; a diagnosis passes at {', '.join(taus) or '-'}"
     yield Text(f"profile {', '.join(profiles)}; {graded}")
+    if any(one.agent.internet_access == "open" for one in run.attempts):
+        yield Text("With open internet access: not comparable with attempts that had none.", "yellow")
     if len(judges) > 1 or len(profiles) > 1:
         yield Text("Judges or profiles are mixed: these attempts are not one comparison.", "yellow")
     if OFFLINE in judges:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from sregym.coordinator.recovery import abandon_cluster
 from sregym.errors import AgentError, ClusterError, CommandError, PrerequisiteError, RecoveryError
 from sregym.events import Emit, Event, EventLog
 from sregym.gateway.desk import Desk
+from sregym.gateway.internet.access import InternetAccess
 from sregym.gateway.models import ModelAccess
 from sregym.gateway.server import TcpPorts
 from sregym.gateway.telemetry.access import TelemetryAccess
@@ -54,6 +55,7 @@ class Plan:
     profile: Profile
     judge: Judge
     model: ModelAccess | None = None
+    internet: InternetAccess = field(default_factory=InternetAccess)
     reasoning_effort: str | None = None
     session_limit_s: float
     healthy_s: float
@@ -169,6 +171,8 @@ class Runner:
             version=agent.version,
             reasoning_effort=self.plan.reasoning_effort if model else None,
             leaderboard=agent.leaderboard,
+            internet_access="outside" if agent.outside else self.plan.internet.mode,
+            endpoints=() if agent.outside else self.plan.internet.named(),
         )
 
     def _agents(self, lab: Lab, spec: AgentSpec) -> MakesAgent:
@@ -191,6 +195,7 @@ class Runner:
                 telemetry=TelemetryAccess.of(plan.profile),
                 kubectl=(lab.site.tools["kube"], "kubectl"),
                 model=plan.model,
+                internet=plan.internet,
                 reasoning_effort=plan.reasoning_effort,
                 nodes=await node_tool(lab, problem, journal, emit),
                 emit=emit,
@@ -234,7 +239,7 @@ async def _another(site: Site, error: RecoveryError) -> Site:
     """The site with a new cluster. Raises RecoveryError where none can be made: Docker has stopped, say."""
     try:
         return await site.replaced()
-    except (PrerequisiteError, ClusterError, CommandError, RecoveryError) as cause:
+    except (PrerequisiteError, ClusterError, CommandError) as cause:
         raise RecoveryError(
             f"{error}\nand no new cluster could be made: {cause}\nthen finish the clean-up with: python main.py recover"
         ) from cause
@@ -276,4 +281,14 @@ class MeteredAgent:
 
     def usage(self) -> Usage:
         used = self._agent.usage()
-        return Usage(calls=used.calls, tokens_in=used.prompt_tokens, tokens_out=used.completion_tokens)
+        return Usage(
+            calls=used.calls,
+            failed=used.failed,
+            tokens_in=used.prompt_tokens,
+            tokens_out=used.completion_tokens,
+            cached_tokens=used.cached_tokens,
+            reasoning_tokens=used.reasoning_tokens,
+            unmetered=used.unmetered,
+            cost_usd=used.cost_usd,
+            budget_spent=used.budget_spent,
+        )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 LOCAL = "local/"
 CALLS_FILE = "model_calls.jsonl"
+BODIES_FILE = "model_bodies.jsonl.gz"
 BUDGET_SPENT = "budget spent"
 BYTES_PER_TOKEN = 4
 """A rule of thumb, for calls that were answered and not counted (a stream that the agent cut): they cost budget too."""
@@ -227,6 +228,12 @@ def calls_in(folder: Path) -> list[ModelCall]:
     file = folder / CALLS_FILE
     lines = file.read_text(encoding="utf-8").split("\n")[:-1] if file.exists() else []
     return [call for call in map(_call_of, lines) if call is not None]
+
+
+def forget_calls(folder: Path) -> None:
+    """Of an attempt that was broken off and is made anew in the same folder."""
+    for name in (CALLS_FILE, BODIES_FILE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _call_of(line: str) -> ModelCall | None:

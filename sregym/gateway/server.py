@@ -26,7 +26,7 @@ from sregym.gateway.doors import API, DOORS, INTERNET, KUBE, MCP, MODEL, Door
 from sregym.gateway.hiding import Hidden
 from sregym.gateway.identity import PREFIX, Identity, TokenGate, new_token
 from sregym.gateway.internet.access import InternetAccess
-from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, usage_in
+from sregym.gateway.models import LOCAL, ModelAccess, ModelUsage, forget_calls, usage_in
 from sregym.gateway.node.tool import NodeTool
 from sregym.gateway.node.web import node_routes
 from sregym.gateway.serve import Listen, Ports, ServeConfig
@@ -169,6 +169,7 @@ async def running_gateway(
         AgentError: The gateway process does not come up, or does not stay up.
     """
     _check_model(model)
+    forget_calls(folder)
     secret = token or new_token()
     gate = TokenGate(secret)
     sockets = Sockets(folder=runtime / "s")

@@ -70,6 +70,10 @@ class RunLock(Record):
     agents: Mapping[str, str] = Field(default_factory=dict)
     """Agent -> version or image digest."""
     model: str | None = None
+    internet_access: str = "filtered"
+    agent_endpoints: tuple[str, ...] = ()
+    budget: Mapping[str, float] = Field(default_factory=dict)
+    """Of each attempt: `cost_usd` and `tokens`, where they are limited."""
     problems: Mapping[str, int] = Field(default_factory=dict)
     """Problem id -> revision."""
     seeds: Mapping[str, int] = Field(default_factory=dict)

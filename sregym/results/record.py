@@ -19,8 +19,9 @@ from sregym.api.grading import Verdict
 from sregym.api.problem import Problem, Provenance
 from sregym.cluster.check import Observation
 
-SCHEMA_VERSION: Literal[1] = 1
-"""Of `attempt.json` and of the CSV files. A change that readers must know of counts it up."""
+SCHEMA_VERSION: Literal[2] = 2
+"""Of `attempt.json` and of the CSV files. A change that readers must know of counts it up; version 1, which lacks what
+is said below about tokens and internet access, is still read."""
 
 
 def _fraction(value: object) -> object:
@@ -105,6 +106,10 @@ class AgentFacts(Record):
     version: str | None = None
     reasoning_effort: str | None = None
     leaderboard: bool = True
+    internet_access: Literal["filtered", "open", "outside"] = "filtered"
+    """What it could reach besides the gateway; of an agent outside our container we cannot tell."""
+    endpoints: tuple[str, ...] = ()
+    """Further hosts and ports that it might reach."""
 
 
 class Times(Record):
@@ -156,6 +161,16 @@ class Usage(Record):
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float | None = None
+    failed: int = 0
+    """Among the calls: those that the model's server refused or broke off."""
+    cached_tokens: int = 0
+    """Among the tokens in: those read from the provider's cache."""
+    reasoning_tokens: int = 0
+    """Among the tokens out."""
+    unmetered: int = 0
+    """Answered calls whose tokens are not known, so that the sums are too low."""
+    budget_spent: bool = False
+    """Whether calls were refused because of `--max-cost` or `--max-tokens`."""
 
 
 class JudgedAnswer(Protocol):
@@ -320,7 +335,7 @@ class MitigationRecord(Record):
 class AttemptRecord(Record):
     """One attempt of one agent at one problem. Raises ValidationError (a ValueError) where it contradicts itself."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1, 2] = SCHEMA_VERSION
     problem: ProblemFacts
     agent: AgentFacts
     attempt: int = Field(ge=1)

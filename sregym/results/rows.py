@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 
-from sregym.results.record import SCHEMA_VERSION, AttemptRecord, DiagnosisRecord, Grade, MitigationRecord, Status
+from sregym.results.record import SCHEMA_VERSION, AttemptRecord, DiagnosisRecord, Grade, MitigationRecord, Status, Usage
 
 _DIAGNOSIS = (
     "success",
@@ -46,6 +46,14 @@ COLUMNS = (
     "tau",
     "problem_revision",
     "end_to_end",
+    "model_calls",
+    "tokens_in",
+    "tokens_out",
+    "cached_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+    "budget_spent",
+    "internet_access",
     "schema_version",
 )
 
@@ -81,9 +89,26 @@ def row(record: AttemptRecord) -> dict[str, str]:
         "tau": record.diagnosis.tau if record.diagnosis else None,
         "problem_revision": record.problem.revision,
         "end_to_end": _success(record.end_to_end),
+        **_usage(record.usage),
+        "internet_access": record.agent.internet_access,
         "schema_version": SCHEMA_VERSION,
     }
     return {name: _cell(cells.get(name)) for name in COLUMNS}
+
+
+def _usage(used: Usage) -> dict[str, object]:
+    """Empty where no model was called; the cost also where it is not known."""
+    if not used.calls and not used.budget_spent:
+        return {}
+    return {
+        "model_calls": used.calls,
+        "tokens_in": used.tokens_in,
+        "tokens_out": used.tokens_out,
+        "cached_tokens": used.cached_tokens,
+        "reasoning_tokens": used.reasoning_tokens,
+        "cost_usd": used.cost_usd,
+        "budget_spent": used.budget_spent,
+    }
 
 
 def _prefixed(task: str, cells: Mapping[str, object]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sregym.results.record import AttemptRecord, Grade, Status
+from sregym.results.record import AttemptRecord, Grade, Status, Usage
 
 CONFIDENCE = 0.95
 
@@ -60,6 +60,11 @@ class Summary:
     mean_ttd_s: float | None
     mean_ttm_s: float | None
     """Time-outs enter the means at the cap."""
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    """Of all attempts that called a model; None where one of them has no known cost."""
+    budgets_spent: int
 
 
 def summarise(records: Sequence[AttemptRecord]) -> Summary:
@@ -79,7 +84,16 @@ def summarise(records: Sequence[AttemptRecord]) -> Summary:
         timed_out=sum(one.times.timed_out for one in ran),
         mean_ttd_s=_mean(one.times.ttd_s for one in ran),
         mean_ttm_s=_mean(one.times.ttm_s for one in ran),
+        tokens_in=sum(one.usage.tokens_in for one in records),
+        tokens_out=sum(one.usage.tokens_out for one in records),
+        cost_usd=_cost([one.usage for one in records if one.usage.calls]),
+        budgets_spent=sum(one.usage.budget_spent for one in records),
     )
+
+
+def _cost(used: Sequence[Usage]) -> float | None:
+    known = [one.cost_usd for one in used if one.cost_usd is not None]
+    return sum(known) if known and len(known) == len(used) else None
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -10,6 +10,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 from urllib.parse import urlsplit
 
 from sregym.errors import PrerequisiteError
@@ -58,7 +59,7 @@ class InternetAccess:
     endpoints: tuple[Endpoint, ...] = ()
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Literal["filtered", "open"]:
         """The word of the command line and of results."""
         return "open" if self.open else "filtered"
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sregym.gateway.models import (
+    BODIES_FILE,
     BUDGET_SPENT,
     BYTES_PER_TOKEN,
     CALLS_FILE,
@@ -26,7 +27,6 @@ from sregym.gateway.models import (
 from sregym.gateway.relay.prices import Prices
 from sregym.gateway.relay.redaction import Redactor
 
-BODIES_FILE = "model_bodies.jsonl.gz"
 MOST_OF_A_BODY = 1024 * 1024
 """Bytes of one request or answer that are kept; a conversation of a long session stays below it."""
 MOST_BODIES = 128 * 1024 * 1024

@@ -5,48 +5,69 @@ An unknown model has no price, which is not a price of nothing.
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from sregym.errors import DefinitionError
 from sregym.gateway.models import ModelAccess, Price, Tokens
 from sregym.settings import keep_litellm_offline
 
 MILLION = 1_000_000
+_TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Prices:
-    """Of one model. The table takes seconds to load; `load` it where nobody waits."""
+    """Of one model. LiteLLM, which reckons, takes seconds to load: `load` it where nobody waits."""
 
     def __init__(self, access: ModelAccess) -> None:
         self._access = access
-        self._name: str | None = None
         self._litellm: Any = None
-
-    def load(self) -> None:
-        """Import LiteLLM and look the model up. Idempotent; may be called in any thread."""
-        if self._access.price or self._litellm or self._access.provider == "local":
-            return  # a local model's name, though it were in the table, would not mean the same model
-        self._litellm, self._name = _looked_up(self._access)
 
     @property
     def known(self) -> bool:
-        self.load()
         return self._access.price is not None or self._name is not None
+
+    def load(self) -> None:
+        """Import LiteLLM where it will be needed. Idempotent; may be called in any thread."""
+        if self._litellm is None and self._access.price is None and self._name is not None:
+            keep_litellm_offline()
+            import litellm
+
+            self._litellm = litellm
 
     def cost(self, tokens: Tokens) -> float | None:
         """USD; None where the price or the tokens are not known."""
-        if tokens.prompt is None or tokens.completion is None:
+        if tokens.prompt is None or tokens.completion is None or not self.known:
             return None
         if self._access.price:
             return _given(self._access.price, tokens)
         self.load()
-        if self._name is None:
-            return None
         read, written = self._litellm.cost_per_token(
             model=self._name,
             custom_llm_provider=self._access.provider or None,
             usage_object=_usage(self._litellm, tokens),
         )
         return round(float(read) + float(written), 9)
+
+    @cached_property
+    def _name(self) -> str | None:
+        """The model as the table has it. A local model that is called as one of the table is not that one."""
+        if self._access.provider == "local":
+            return None
+        table = _table()
+        return next((name for name in (self._access.model, self._access.bare) if name in table), None)
+
+
+def _table() -> dict[str, Any]:
+    """LiteLLM's table, without LiteLLM: importing that takes seconds."""
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        raise DefinitionError("LiteLLM is not installed")
+    table: dict[str, Any] = json.loads((Path(spec.origin).parent / _TABLE).read_text(encoding="utf-8"))
+    return table
 
 
 def _given(price: Price, tokens: Tokens) -> float:
@@ -67,11 +88,3 @@ def _usage(litellm: Any, tokens: Tokens) -> Any:
         cache_read_input_tokens=cached,
         cache_creation_input_tokens=written,
     )
-
-
-def _looked_up(access: ModelAccess) -> tuple[Any, str | None]:
-    keep_litellm_offline()
-    import litellm
-
-    names = (access.model, access.bare)
-    return litellm, next((name for name in names if name in litellm.model_cost), None)

@@ -11,6 +11,7 @@ import pytest
 from sregym.cluster import waits
 from sregym.gateway.model_relay import ModelRelay
 from sregym.gateway.models import (
+    BODIES_FILE,
     BUDGET_SPENT,
     CALLS_FILE,
     Budget,
@@ -21,7 +22,7 @@ from sregym.gateway.models import (
     calls_in,
     usage_in,
 )
-from sregym.gateway.relay.log import BODIES_FILE, MOST_OF_A_BODY
+from sregym.gateway.relay.log import MOST_OF_A_BODY
 from tests.support.scripted_model import CACHED_TOKENS, COMPLETION_TOKENS, PROMPT_TOKENS, Say, scripted_model
 from tests.support.servers import LOOPBACK, asgi_server
 from tests.unit.gateway.relay_rig import KEY, PROVIDERS, ask, relay_and_model, relayed, url

@@ -96,7 +96,7 @@ def attempt(
             timed_out=more.pop("timed_out", False),
             agent_timeout_s=1800.0,
         ),
-        usage=Usage(),
+        usage=more.pop("usage", Usage()),
         world_equal=True,
         **more,
     )

@@ -84,7 +84,8 @@ def test_csv_has_the_columns_of_the_field(tmp_path: Path) -> None:
     assert (row["Diagnosis.success"], row["Mitigation.success"], row["end_to_end"]) == ("True", "True", "True")
     assert json.loads(row["Diagnosis.dimensions"]) == {"localization": 1.0, "characterization": 1.0, "scope": 1.0}
     assert len(json.loads(row["Diagnosis.checklist"])) == 9
-    assert row["schema_version"] == "1"
+    assert row["schema_version"] == "2"
+    assert (row["model_calls"], row["cost_usd"], row["internet_access"]) == ("", "", "filtered")
 
 
 def test_unscored_leaves_success_empty(tmp_path: Path) -> None:

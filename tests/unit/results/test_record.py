@@ -19,7 +19,7 @@ def test_a_record_survives_the_round_trip() -> None:
 
 def test_scores_are_written_as_exact_fractions() -> None:
     body = json.loads(attempt(diagnosis=judged("geo-config lacks GeoMongoAddress"), mitigation=FAILED).to_json())
-    assert body["schema_version"] == 1
+    assert body["schema_version"] == 2
     assert body["diagnosis"]["score"] == "8/9"
     assert body["diagnosis"]["tau"] == "7/9"
     assert {one["dimension"] for one in body["diagnosis"]["answers"]} == set(body["diagnosis"]["shares"])
@@ -72,6 +72,15 @@ def test_any_submission_can_be_kept(text: str) -> None:
 
 def test_unknown_fields_and_other_schema_versions_are_refused() -> None:
     body = json.loads(attempt(diagnosis=judged(RIGHT), mitigation=PASSED).to_json())
-    for change in ({"schema_version": 2}, {"colour": "red"}):
+    for change in ({"schema_version": 3}, {"colour": "red"}):
         with pytest.raises(ValidationError):
             AttemptRecord.model_validate(body | change)
+
+
+def test_records_of_the_first_version_are_still_read() -> None:
+    body = json.loads(attempt(diagnosis=judged(RIGHT), mitigation=PASSED).to_json())
+    body["schema_version"] = 1
+    body["usage"] = {"calls": 1, "tokens_in": 2, "tokens_out": 3, "cost_usd": None}
+    del body["agent"]["internet_access"], body["agent"]["endpoints"]
+    read = AttemptRecord.model_validate(body)
+    assert (read.schema_version, read.usage.calls, read.agent.internet_access) == (1, 1, "filtered")

@@ -1,0 +1,64 @@
+"""The agent's model and its limits, as the command line and the environment describe them."""
+
+from __future__ import annotations
+
+from sregym.errors import PrerequisiteError
+from sregym.gateway.internet.access import InternetAccess
+from sregym.gateway.models import Budget, ModelAccess, Price, Protocol
+from sregym.gateway.relay.prices import Prices
+from sregym.settings import Models
+
+
+def model_of(settings: Models, name: str | None, budget: Budget, internet: InternetAccess) -> ModelAccess | None:
+    """The model of a run; None where none is configured. Raises PrerequisiteError."""
+    if name is None:
+        return None
+    access = ModelAccess(
+        model=name,
+        api_base=settings.agent_api_base,
+        speaks=_protocols(settings),
+        price=_price(settings),
+        budget=budget,
+        hosted_tools=internet.open,
+    )
+    _check_budget(access)
+    return access
+
+
+def limits_of(model: ModelAccess | None) -> dict[str, float]:
+    """The budget of each attempt, as it is recorded."""
+    budget = model.budget if model else Budget()
+    limits = {"cost_usd": budget.cost_usd, "tokens": budget.tokens}
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _protocols(settings: Models) -> tuple[Protocol, ...]:
+    words = [word.strip() for word in settings.agent_api_protocols.split(",") if word.strip()]
+    if unknown := set(words) - set(Protocol):
+        known = ", ".join(Protocol)
+        raise PrerequisiteError(
+            f"AGENT_API_PROTOCOLS names {', '.join(sorted(unknown))}", cure=f"known are {known}; leave it out for chat"
+        )
+    return tuple(map(Protocol, words))
+
+
+def _price(settings: Models) -> Price | None:
+    into, out = settings.agent_input_price, settings.agent_output_price
+    if into is None and out is None:
+        return None
+    if into is None or out is None:
+        raise PrerequisiteError(
+            "one of AGENT_INPUT_PRICE and AGENT_OUTPUT_PRICE is missing", cure="set both, in USD per million tokens"
+        )
+    return Price(input=into, output=out, cached=settings.agent_cached_price)
+
+
+def _check_budget(access: ModelAccess) -> None:
+    cost, tokens = access.budget.cost_usd, access.budget.tokens
+    if (cost is not None and cost <= 0) or (tokens is not None and tokens <= 0):
+        raise PrerequisiteError("--max-cost and --max-tokens must be more than nothing", cure="leave them out")
+    if cost is not None and not Prices(access).known:
+        raise PrerequisiteError(
+            f"--max-cost is given, and the price of {access.model} is not known",
+            cure="set AGENT_INPUT_PRICE and AGENT_OUTPUT_PRICE (USD per million tokens), or use --max-tokens",
+        )
