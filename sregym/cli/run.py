@@ -20,6 +20,7 @@ from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of, model_of
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
+from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
 from sregym.errors import InjectionError, JudgeError, PrerequisiteError
@@ -50,12 +51,13 @@ class Request:
     attempts: int
     profile: Profile
     model: ModelAccess | None
-    reasoning_effort: str | None
     internet: InternetAccess
+    reasoning_effort: str | None
     judge: Judge
     session_limit_s: float
     healthy_s: float
     spec: ClusterSpec
+    existing: KubeconfigProvider | None = None
     seed: int
     resume: Path | None = None
 
@@ -84,8 +86,6 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         reasoning_effort: Annotated[
             str | None, Parameter(group=HOW, help="none, minimal, low, medium, high, xhigh or max.")
         ] = None,
-        n_attempts: Annotated[int, Parameter(group=HOW, help="Attempts of each agent at each problem.")] = 1,
-        agent_timeout: Annotated[
         max_cost: Annotated[
             float | None, Parameter(group=HOW, help="USD that the agent's model may cost in one attempt.")
         ] = None,
@@ -100,6 +100,8 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             tuple[str, ...],
             Parameter(group=HOW, help="URL whose host and port the agent may reach in any case; may be repeated."),
         ] = (),
+        n_attempts: Annotated[int, Parameter(group=HOW, help="Attempts of each agent at each problem.")] = 1,
+        agent_timeout: Annotated[
             float | None, Parameter(group=HOW, help="Seconds that a session may take; 1800 unless set.")
         ] = None,
         healthy_phase: Annotated[
@@ -114,14 +116,14 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         ] = "lite",
         cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
         workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
-    ) -> int:
-        """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
         kubeconfig: Annotated[
             Path | None, Parameter(group=WHERE, help="A cluster that exists, and that others may use, instead.")
         ] = None,
         context: Annotated[
             str | None, Parameter(group=WHERE, help="Its context in that file; the current one unless set.")
         ] = None,
+    ) -> int:
+        """Deploys an application, breaks it, puts an agent on call, and grades its diagnosis and its mitigation.
 
         With no `--problem` and no `--suite` every problem is run. Nothing but `--agent` is needed:
         `python main.py --agent playbook --suite demo`.
@@ -136,17 +138,18 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             model=model,
             judge_model=judge_model,
             reasoning_effort=reasoning_effort,
-            attempts=n_attempts,
-            session_limit_s=agent_timeout,
             budget=Budget(cost_usd=max_cost, tokens=max_tokens),
             internet=InternetAccess(
                 open=internet_access == "open", endpoints=tuple(map(Endpoint.of, allow_agent_endpoint))
             ),
+            attempts=n_attempts,
+            session_limit_s=agent_timeout,
             healthy_s=healthy_phase,
             resume=resume,
             seed=seed,
             profile=profile,
             spec=ClusterSpec(name=cluster, workers=workers),
+            existing=_existing(kubeconfig, context),
         )
         return await carry_out(request, content(), settings)
 
@@ -191,16 +194,17 @@ def request_of(
     suite: str | None = None,
     model: str | None = None,
     judge_model: str | None = None,
+    budget: Budget | None = None,
+    internet: InternetAccess | None = None,
     reasoning_effort: str | None = None,
     attempts: int = 1,
     session_limit_s: float | None = None,
-    budget: Budget | None = None,
-    internet: InternetAccess | None = None,
     healthy_s: float | None = None,
     resume: Path | None = None,
     seed: int = 1,
     profile: Profile = "lite",
     spec: ClusterSpec | None = None,
+    existing: KubeconfigProvider | None = None,
 ) -> Request:
     """Checks everything before anything is touched. Raises PrerequisiteError."""
     if problem and suite:
@@ -216,11 +220,11 @@ def request_of(
     for one in specs:
         if one.needs_model and not name:
             raise PrerequisiteError(f"agent {one.name} needs a model", cure="give one with --model or AGENT_MODEL_ID")
+    internet = internet or InternetAccess()
     return Request(
         entries=entries,
         agents=specs,
         attempts=attempts,
-    internet = internet or InternetAccess()
         profile=profile,
         model=model_of(settings.models, name, budget or Budget(), internet),
         internet=internet,
@@ -229,9 +233,18 @@ def request_of(
         session_limit_s=session_limit_s or settings.timeouts.session_s,
         healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
         spec=spec or ClusterSpec(),
+        existing=existing,
         seed=seed,
         resume=resume,
     )
+
+
+def _existing(kubeconfig: Path | None, context: str | None) -> KubeconfigProvider | None:
+    if kubeconfig is None:
+        if context is not None:
+            raise PrerequisiteError("--context needs --kubeconfig", cure="name the file that the context is in")
+        return None
+    return KubeconfigProvider(kubeconfig=kubeconfig.expanduser().absolute(), context=context)
 
 
 def invite(agent: OutsideAgent) -> None:
@@ -251,7 +264,7 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = _folder(request, settings)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(settings, content, apps, request.spec, ConsoleProgress())
+    site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
     folder.write_lock(await _lock(request, folder, site))
     await _have_images(request.agents, site, folder)
@@ -306,6 +319,7 @@ def _plan(request: Request, folder: RunFolder) -> Plan:
         profile=request.profile,
         judge=request.judge,
         model=request.model,
+        internet=request.internet,
         reasoning_effort=request.reasoning_effort,
         session_limit_s=request.session_limit_s,
         healthy_s=request.healthy_s,
@@ -319,7 +333,6 @@ async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
         run_id=folder.run_id,
         repo=ROOT,
         profile=request.profile,
-        internet=request.internet,
         judge=request.judge.fingerprint().as_json(),
         cluster=ClusterFacts(
             provider=handle.provider,
@@ -331,10 +344,10 @@ async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
         app_images={ref: image.id for image in site.images.values() for ref in image.node_refs},
         agents={one.name: one.version for one in request.agents},
         model=request.model.model if request.model else None,
+        internet_access=request.internet.mode,
+        agent_endpoints=request.internet.named(),
+        budget=limits_of(request.model),
         problems={entry.id: entry.primitive.revision for entry in request.entries},
         seeds={"users": request.seed},
         timeouts_s={"session": request.session_limit_s, "healthy": request.healthy_s},
     )
-        internet_access=request.internet.mode,
-        agent_endpoints=request.internet.named(),
-        budget=limits_of(request.model),

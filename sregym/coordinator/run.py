@@ -239,7 +239,7 @@ async def _another(site: Site, error: RecoveryError) -> Site:
     """The site with a new cluster. Raises RecoveryError where none can be made: Docker has stopped, say."""
     try:
         return await site.replaced()
-    except (PrerequisiteError, ClusterError, CommandError) as cause:
+    except (PrerequisiteError, ClusterError, CommandError, RecoveryError) as cause:
         raise RecoveryError(
             f"{error}\nand no new cluster could be made: {cause}\nthen finish the clean-up with: python main.py recover"
         ) from cause
