@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from . import config_rules, desk, pod_rules, wiring_rules
+from . import config_rules, desk, pod_rules, telemetry_rules, wiring_rules
 from .findings import VAGUE, Finding
 from .kube import change, dig, name_of, rolled_out
 from .world import KINDS, World, is_ready
 
-RULES = (*wiring_rules.RULES, *config_rules.RULES, *pod_rules.RULES)
+RULES = (*wiring_rules.RULES, *config_rules.RULES, *pod_rules.RULES, *telemetry_rules.RULES)
 ROUNDS = 4
 LOOKS = 6
 BETWEEN_LOOKS_S = 5.0
