@@ -31,7 +31,7 @@ async def query(cluster: Cluster, promql: str) -> Sequence[Sample]:
     return [Sample(labels=row["metric"], value=float(row["value"][1])) for row in data["result"]]
 
 
-async def ask(cluster: Cluster, service: str, port: int, path: str, **parameters: str) -> Any:
+async def ask(cluster: Cluster, service: str, port: int, path: str, /, **parameters: str) -> Any:
     """The JSON that a Service of the stack answers a GET with. Raises ClusterError."""
     return await cluster.raw("GET", service_path(service, port, path), query=parameters)
 
