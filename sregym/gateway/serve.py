@@ -6,6 +6,7 @@ It keeps nothing in memory that matters, and its keys come from the environment,
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -229,4 +230,5 @@ def _port(sockets: list[socket.socket]) -> int | None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # libraries warn of every bad request, and whoever sends them would fill our log
     anyio.run(serve, ServeConfig.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8")), Settings())

@@ -35,7 +35,8 @@ from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import Guarded, check_ports, served, tcp_socket, unix_socket
 
-START_WITHIN_S = 30.0
+START_WITHIN_S = 120.0
+"""Long, for a machine that is busy: the process needs some seconds of CPU to start."""
 RESTART_AFTER_S = 0.2
 MOST_DEATHS = 10
 """A gateway process that dies more often than this in one attempt will not get better."""

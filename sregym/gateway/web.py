@@ -61,6 +61,7 @@ async def served(app: ASGIApp, sockets: Sequence[socket.socket]) -> AsyncIterato
         app,
         log_config=None,
         access_log=False,
+        ws="none",  # an upgrade is answered by the application, as any request
         lifespan="off",
         timeout_graceful_shutdown=1,
         server_header=False,

@@ -215,7 +215,7 @@ async def test_named_sessions_have_their_own_stacks_on_both_transports(tmp_path:
 async def test_a_backend_that_is_down_is_said_so_and_nothing_else_is_lost(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         here.observed.down = {"prometheus:9090", "jaeger:16686", "logs:9428"}
-        asked = {
+        asked: dict[str, list[tuple[str, dict[str, Any]]]] = {
             "prometheus": [("get_metrics", {"query": "up"}), ("get_alerts", {})],
             "jaeger": [("get_services", {}), ("get_traces", {"service": "front", "last_n_minutes": 5})],
             "loki": [("get_logs", {"query": '{namespace="shop"}'})],

@@ -7,6 +7,7 @@ an agent is likely to need it, with the first request otherwise. The socket list
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,8 +17,9 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import anyio.to_thread
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sregym.cluster.tasks import single_error
 from sregym.events import Emit
@@ -93,9 +95,12 @@ class McpDoor:
             response.headers["allow"] = ", ".join(methods)
             await response(scope, receive, send)
             return
-        if int(dict(scope["headers"]).get(b"content-length", b"0") or 0) > MAX_BODY:
-            await _refuse(413, f"the message is larger than {MAX_BODY} bytes", scope, receive, send)
-            return
+        if scope["method"] == "POST":
+            try:
+                receive = _replay(await _message(Request(scope, receive)))
+            except _BadMessage as bad:
+                await _refuse(bad.status, str(bad), scope, receive, send)
+                return
         self.want()
         with anyio.move_on_after(LOADED_WITHIN_S) as waiting:
             await self._loaded.wait()
@@ -105,6 +110,42 @@ class McpDoor:
         base = f"{root}/{mount}"
         inner = {**scope, "root_path": base, "path": f"{base}{kind}{'/' if kind == '/messages' else ''}"}
         await self._applications[(mount, "http" if kind == "/mcp" else "sse")](inner, receive, send)
+
+
+class _BadMessage(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def _message(request: Request) -> bytes:
+    """The body, if it is JSON of a bearable size: what is none would be the library's own error. Raises _BadMessage."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise _BadMessage(413, f"the message is larger than {MAX_BODY} bytes")
+        json.loads(body.decode("utf-8"))
+    except ClientDisconnect:
+        raise _BadMessage(400, "the message ended early") from None
+    except (ValueError, RecursionError):
+        raise _BadMessage(400, "the message is not JSON (see JSON-RPC 2.0 and the Model Context Protocol)") from None
+    return bytes(body)
+
+
+def _replay(body: bytes) -> Receive:
+    """A body that was read, once more; behind it comes nothing until the client hangs up, which its answer shows."""
+    told = False
+
+    async def receive() -> Message:
+        nonlocal told
+        if told:
+            await anyio.sleep_forever()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
 
 
 async def _refuse(status: int, message: str, scope: Scope, receive: Receive, send: Send) -> None:
