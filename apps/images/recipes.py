@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sregym.api.building import ImageContext, ImageRecipe, Lane, Step, StepContext, fingerprint_of, go_build
@@ -138,6 +138,9 @@ def _twin(name: str, target: str, tag: str = "") -> ImageRecipe:
     )
 
 
+OURS = "registry.internal/"
+"""Begins the references that no registry knows: built or renamed here, and brought to the nodes."""
+
 CLUSTER_SIDE: Sequence[ImageRecipe] = (
     _recipe("registry.internal/library/mongo", stage_mongo, "mongo", tag="4.4.6", lane=Lane.CPU),
     _recipe("registry.internal/library/memcached", stage_memcached, "memcached", tag="1.6.18"),
@@ -147,14 +150,33 @@ CLUSTER_SIDE: Sequence[ImageRecipe] = (
 )
 """Images that pods run. Nothing in their names or contents tells what they are for here."""
 
+PULLED: Mapping[str, str] = {
+    "registry.internal/hotel/hotel-reservation:2.4.0": "ghcr.io/sregym/hotel-reservation:latest"
+}
+"""Images of the full profile whose public names would tell an agent what it is part of: ours -> theirs."""
+
+
+def _pulled(ref: str, source: str) -> ImageRecipe:
+    """A public image under another name: nothing is added, so that it is the same image."""
+
+    async def stage(ctx: ImageContext) -> None:
+        (ctx.context / "Dockerfile").write_text(f"FROM {source}\n", encoding="utf-8")
+
+    return ImageRecipe(name=ref.rpartition(":")[0], build=stage, pins=[source], also=[ref])
+
+
 HOST_SIDE: Sequence[ImageRecipe] = (_twin("load-generator", "load"),)
 """Images of containers beside the cluster; agents never see them. (The gateway's is `sregym.agents.images`.)"""
 
 
 def recipes_for(refs: Iterable[str]) -> list[ImageRecipe]:
-    """The recipes that make these references. Raises DefinitionError for a reference that none makes."""
+    """The recipes that make these references; what nodes pull by themselves needs none.
+
+    Raises DefinitionError for a reference of ours that none makes.
+    """
     makers = {ref: recipe for recipe in CLUSTER_SIDE for ref in recipe.also}
-    wanted = list(refs)
+    makers |= {ref: _pulled(ref, source) for ref, source in PULLED.items()}
+    wanted = [ref for ref in refs if ref.startswith(OURS)]
     if unknown := [ref for ref in wanted if ref not in makers]:
         raise DefinitionError(f"no recipe makes {', '.join(unknown)}")
     return list({makers[ref].name: makers[ref] for ref in wanted}.values())

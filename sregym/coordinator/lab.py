@@ -59,7 +59,7 @@ class Content:
 
     catalogue: Catalogue
     app_images: Callable[[Iterable[str]], Sequence[ImageRecipe]]
-    """Image references of a topology -> recipes; for profiles whose images are built here."""
+    """Image references of topologies -> the recipes of those that are made here."""
     host_images: Sequence[ImageRecipe]
     steps: Sequence[Step]
 
@@ -96,16 +96,19 @@ def provider_of(
     source: ImageSource = ImageSource.AUTO,
 ) -> KindProvider:
     """Makes clusters that have the apps' images on their nodes, and the images that stand beside them."""
-    refs = [ref for app in apps if app.profile == "lite" for ref in app.topology.images_of("lite")]
     return KindProvider(
         cache=settings.paths.cache,
         state=settings.paths.state,
         progress=progress,
         source=source,
-        recipes=content.app_images(dict.fromkeys(refs)),
+        recipes=content.app_images(dict.fromkeys(_refs(apps))),
         beside=[*content.host_images, *agent_recipes()],
         extra_steps=content.steps,
     )
+
+
+def _refs(apps: Sequence[App]) -> list[str]:
+    return [ref for app in apps for ref in app.topology.images_of(app.profile)]
 
 
 async def prepare(
@@ -124,6 +127,8 @@ async def prepare(
     provider = provider_of(settings, content, [] if existing else apps, progress)
     if existing:
         handle = await existing.up(spec)  # first: it may not answer, and building takes a while
+        made = content.app_images(dict.fromkeys(_refs(apps)))
+        progress.note("images", f"its nodes must have {', '.join(ref for one in made for ref in one.also)}")
         await provider.daemon.ensure(host_facts.look())
     else:
         handle = await provider.up(spec)

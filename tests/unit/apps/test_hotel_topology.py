@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from apps.hotel_reservation import HotelReservation
 from apps.images import recipes_for
 from sregym.api.topology import Topology, Via, When
+from sregym.cluster.providers.images import ImageContext, image_step
+from sregym.cluster.providers.steps import StepContext
 from sregym.errors import DefinitionError
 
 PEERS = {"search", "geo", "rate", "profile", "recommendation", "reservation", "user"}
@@ -78,4 +82,27 @@ def test_every_lite_image_has_a_recipe_and_no_telling_name(topology: Topology) -
 
 def test_an_unknown_image_is_a_definition_error() -> None:
     with pytest.raises(DefinitionError, match="nobody/knows:1"):
-        recipes_for(["nobody/knows:1"])
+        recipes_for(["registry.internal/nobody/knows:1"])
+
+
+def test_the_full_profile_names_nobody_and_only_renamed_images_are_brought_to_the_nodes() -> None:
+    refs = set(HotelReservation().topology.images_of("full"))
+    assert not [ref for ref in refs if any(word in ref for word in ("sregym", "bench", "ghcr"))]
+    (recipe,) = recipes_for(refs)
+    assert recipe.also == ["registry.internal/hotel/hotel-reservation:2.4.0"]
+    assert recipe.pins == ["ghcr.io/sregym/hotel-reservation:latest"]
+    assert refs - set(recipe.also) == {
+        *("mongo:4.4.6", "memcached", "hashicorp/consul:1.22.3", "jaegertracing/all-in-one:1.57"),
+    }
+    lite = set(HotelReservation().topology.images_of("lite"))
+    assert not refs & lite
+
+
+async def test_a_renamed_image_is_the_public_one_and_nothing_else(tmp_path: Path) -> None:
+    (recipe,) = recipes_for(HotelReservation().topology.images_of("full"))
+    context = StepContext(
+        step=image_step(recipe), key="0", out=tmp_path, work=tmp_path, results={}, log=tmp_path / "log", note=print
+    )
+    await recipe.build(ImageContext(context=tmp_path, base="debian", work=tmp_path, step=context))
+    assert (tmp_path / "Dockerfile").read_text() == "FROM ghcr.io/sregym/hotel-reservation:latest\n"
+    assert os.listdir(tmp_path) == ["Dockerfile"]
