@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+import anyio
 import openai
 
 from sregym.gateway.models import ModelAccess, Protocol
@@ -95,6 +96,10 @@ class Backend:
             "drop_params": True,
         }
 
+    async def load(self) -> None:
+        """Import LiteLLM in a thread of its own, so that nobody else has to wait for it."""
+        await anyio.to_thread.run_sync(_litellm, abandon_on_cancel=True)
+
     async def aclose(self) -> None:
         """End LiteLLM's own background task and its connections, which it keeps for the whole process."""
         if "litellm" in sys.modules:
@@ -108,14 +113,17 @@ class Backend:
 
     async def complete(self, protocol: Protocol, body: Mapping[str, Any]) -> dict[str, Any]:
         """One answer as JSON. Raises LITELLM_ERRORS, UNTRANSLATABLE, Refused."""
+        await self.load()
         return await _WHOLE[protocol](self, body)
 
     async def stream(self, protocol: Protocol, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
         """One answer as server-sent events. Raises as `complete` does, also while it is iterated."""
+        await self.load()
         return await _STREAMED[protocol](self, body)
 
     async def count(self, protocol: Protocol, body: Mapping[str, Any]) -> int:
         """Tokens of a request, by LiteLLM's own count. Raises UNTRANSLATABLE, Refused."""
+        await self.load()
         if protocol is Protocol.GEMINI:
             chat = to_chat(body.get("generateContentRequest") or body)
         else:

@@ -76,7 +76,7 @@ class ModelRelay:
     async def __aenter__(self) -> Self:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self._tasks.start_soon(self._load_prices)
+        self._tasks.start_soon(self._load)
         return self
 
     async def __aexit__(
@@ -88,8 +88,11 @@ class ModelRelay:
             await self._backend.aclose()
             await self._client.aclose()
 
-    async def _load_prices(self) -> None:
+    async def _load(self) -> None:
+        """What takes long to load and will be needed, before it is needed."""
         await anyio.to_thread.run_sync(self._prices.load, abandon_on_cancel=True)
+        if not self._access.passes:
+            await self._backend.load()
 
     def app(self) -> Starlette:
         """The relay as an ASGI application, without the check of the token."""
