@@ -7,6 +7,7 @@ from it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from oracles.workloads import EndpointsOwned, RolledOut
 from sregym.api import AllOf, Check, Look, Observation, OperationStats, Topology, TrafficWindow
@@ -16,18 +17,16 @@ LATE_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperationsSucceed(Check):
-    """Of each operation at least that share of requests succeeded over the last seconds."""
+class _Requests(Check):
+    """Requests of some operations over the last seconds."""
 
+    what: ClassVar[str]
     operations: tuple[str, ...]
-    at_least: float = 0.95
-    over: float = 8.0
-    minimum: int = 2
-    """Fewer requests of an operation than this say nothing."""
+    over: float
 
     @property
     def title(self) -> str:
-        return f"requests succeed: {', '.join(self.operations)}"
+        return f"{self.what}: {', '.join(self.operations)}"
 
     @property
     def span_s(self) -> float:
@@ -35,8 +34,25 @@ class OperationsSucceed(Check):
 
     async def look(self, at: Look) -> Observation:
         window = await at.traffic.window(self.over)
-        if late := _too_late(window):
-            return self.unknown(late)
+        late = _too_late(window)
+        return self.unknown(late) if late else self.judged(window)
+
+    def judged(self, window: TrafficWindow) -> Observation:
+        """What a window, whose requests were sent in time, says."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationsSucceed(_Requests):
+    """Of each operation at least that share of requests succeeded over the last seconds."""
+
+    what = "requests succeed"
+    at_least: float = 0.95
+    over: float = 8.0
+    minimum: int = 2
+    """Fewer requests of an operation than this say nothing."""
+
+    def judged(self, window: TrafficWindow) -> Observation:
         seen = {name: window.of(name) for name in self.operations}
         evidence = {name: _tell(stats) for name, stats in seen.items()}
         poor = [name for name, stats in seen.items() if stats.sent and _rate(stats) < self.at_least]
@@ -51,26 +67,15 @@ class OperationsSucceed(Check):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperationsFail(Check):
+class OperationsFail(_Requests):
     """Of the operations together at most that share of requests succeeded over the last seconds: users are hurt."""
 
-    operations: tuple[str, ...]
+    what = "requests fail"
     at_most: float = 0.5
     over: float = 6.0
     minimum: int = 5
 
-    @property
-    def title(self) -> str:
-        return f"requests fail: {', '.join(self.operations)}"
-
-    @property
-    def span_s(self) -> float:
-        return self.over
-
-    async def look(self, at: Look) -> Observation:
-        window = await at.traffic.window(self.over)
-        if late := _too_late(window):
-            return self.unknown(late)
+    def judged(self, window: TrafficWindow) -> Observation:
         stats = window.of(*self.operations)
         if stats.sent < self.minimum:
             return self.unknown(f"too few requests to tell: {stats.sent}")

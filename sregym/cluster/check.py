@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sregym.cluster.contract import Reader, Selection, Shell
 from sregym.cluster.traffic import Traffic
@@ -104,65 +104,59 @@ class Check(ABC):
 
 
 @dataclass(frozen=True)
-class AllOf(Check):
+class _Several(Check):
+    """Several checks as one. A subclass says what their observations amount to."""
+
+    joined: ClassVar[str]
+    parts: tuple[Check, ...]
+
+    def __init__(self, *parts: Check) -> None:
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def title(self) -> str:
+        return f"{self.joined}: " + ", ".join(part.title for part in self.parts)
+
+    @property
+    def span_s(self) -> float:
+        return max((part.span_s for part in self.parts), default=0.0)
+
+    def watches(self, namespace: str) -> Sequence[Selection]:
+        return [selection for part in self.parts for selection in part.watches(namespace)]
+
+    async def look(self, at: Look) -> Observation:
+        seen = [await part.observe(at) for part in self.parts]
+        state, telling = self.amounts_to(seen)
+        reason = "; ".join(one.reason for one in telling)
+        return Observation(check=self.title, state=state, reason=reason, parts=seen)
+
+    def amounts_to(self, seen: Sequence[Observation]) -> tuple[State, Sequence[Observation]]:
+        """The state of the whole, and the observations that are its reason."""
+        raise NotImplementedError
+
+
+class AllOf(_Several):
     """Holds when every part holds. UNKNOWN outweighs NOT_YET only where no part is known to be wrong."""
 
-    parts: tuple[Check, ...]
+    joined = "all of"
 
-    def __init__(self, *parts: Check) -> None:
-        object.__setattr__(self, "parts", parts)
-
-    @property
-    def title(self) -> str:
-        return "all of: " + ", ".join(part.title for part in self.parts)
-
-    @property
-    def span_s(self) -> float:
-        return max((part.span_s for part in self.parts), default=0.0)
-
-    def watches(self, namespace: str) -> Sequence[Selection]:
-        return [selection for part in self.parts for selection in part.watches(namespace)]
-
-    async def look(self, at: Look) -> Observation:
-        seen = [await part.observe(at) for part in self.parts]
+    def amounts_to(self, seen: Sequence[Observation]) -> tuple[State, Sequence[Observation]]:
         for state in (State.CANNOT, State.NOT_YET, State.UNKNOWN):
-            bad = [one for one in seen if one.state is state]
-            if bad:
-                reason = "; ".join(one.reason for one in bad)
-                return Observation(check=self.title, state=state, reason=reason, parts=seen)
-        return Observation(check=self.title, state=State.HOLDS, parts=seen)
+            if bad := [one for one in seen if one.state is state]:
+                return state, bad
+        return State.HOLDS, []
 
 
-@dataclass(frozen=True)
-class AnyOf(Check):
+class AnyOf(_Several):
     """Holds when at least one part holds."""
 
-    parts: tuple[Check, ...]
+    joined = "any of"
 
-    def __init__(self, *parts: Check) -> None:
-        object.__setattr__(self, "parts", parts)
-
-    @property
-    def title(self) -> str:
-        return "any of: " + ", ".join(part.title for part in self.parts)
-
-    @property
-    def span_s(self) -> float:
-        return max((part.span_s for part in self.parts), default=0.0)
-
-    def watches(self, namespace: str) -> Sequence[Selection]:
-        return [selection for part in self.parts for selection in part.watches(namespace)]
-
-    async def look(self, at: Look) -> Observation:
-        seen = [await part.observe(at) for part in self.parts]
-        if any(one.holds for one in seen):
-            return Observation(check=self.title, state=State.HOLDS, parts=seen)
-        for state in (State.UNKNOWN, State.NOT_YET):
-            if any(one.state is state for one in seen):
-                break
-        else:
-            state = State.CANNOT
-        return Observation(check=self.title, state=state, reason="; ".join(one.reason for one in seen), parts=seen)
+    def amounts_to(self, seen: Sequence[Observation]) -> tuple[State, Sequence[Observation]]:
+        states = {one.state for one in seen}
+        if State.HOLDS in states:
+            return State.HOLDS, []
+        return next((state for state in (State.UNKNOWN, State.NOT_YET) if state in states), State.CANNOT), seen
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import copy
 import json
 import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,23 @@ from sregym.cluster.contract import (
     Selection,
     WatchEvent,
 )
+from sregym.cluster.fake_rules import (
+    Checkpoint,
+    ExecScript,
+    LogScript,
+    RequestScript,
+    active_namespace,
+    check_complete,
+    kind_row,
+    no_exec,
+    no_logs,
+    no_request,
+    nothing,
+    selects,
+    unversioned,
+    with_status_of,
+    without_meta,
+)
 from sregym.cluster.objects import (
     KNOWN_KINDS,
     NAMESPACE,
@@ -37,35 +54,13 @@ from sregym.cluster.objects import (
     Objs,
     Ref,
     dig,
-    labels_of,
     ref_of,
     uid_of,
 )
 from sregym.cluster.patching import apply_patch, strategic
-from sregym.errors import Conflict, DefinitionError, Invalid, NotFound, Unavailable
+from sregym.errors import Conflict, Invalid, NotFound, Unavailable
 
 CREATED_AT = "2025-01-01T00:00:00Z"
-
-ExecScript = Callable[[Ref, Sequence[str], str], ExecResult]
-RequestScript = Callable[[str, str, str | None], HttpReply]
-LogScript = Callable[[Ref, str | None, bool], str]
-Checkpoint = Callable[[str], None]
-
-
-def _no_exec(pod: Ref, argv: Sequence[str], stdin: str) -> ExecResult:
-    return ExecResult(code=127, stdout="", stderr=f"{argv[0]}: not scripted")
-
-
-def _no_request(method: str, url: str, body: str | None) -> HttpReply:
-    return HttpReply(status=0, error="connection refused")
-
-
-def _no_logs(pod: Ref, container: str | None, previous: bool) -> str:
-    return ""
-
-
-def nothing(point: str) -> None:
-    """A checkpoint at which nothing happens."""
 
 
 @dataclass(kw_only=True)
@@ -79,9 +74,9 @@ class FakeCluster:
     name: str = "fake"
     path: Path | None = None
     controllers: bool = True
-    on_exec: ExecScript = _no_exec
-    on_request: RequestScript = _no_request
-    on_logs: LogScript = _no_logs
+    on_exec: ExecScript = no_exec
+    on_request: RequestScript = no_request
+    on_logs: LogScript = no_logs
     node_shell: NodeShell | None = None
     checkpoint: Checkpoint = nothing
     failing: dict[str, Exception] = field(default_factory=dict)
@@ -97,14 +92,14 @@ class FakeCluster:
             self._load(self.path)
         elif not self.objects:
             for namespace in ("default", "kube-system"):
-                self._put(Ref(NAMESPACE, namespace), _namespace(namespace))
+                self._put(Ref(NAMESPACE, namespace), active_namespace(namespace))
             self._save()
 
     # --- reading
 
     async def get(self, ref: Ref) -> Obj:
         self._called("get", ref)
-        _complete(ref)
+        check_complete(ref)
         if ref not in self.objects:
             raise NotFound(f"{ref} not found", status=404)
         return copy.deepcopy(self.objects[ref])
@@ -117,7 +112,7 @@ class FakeCluster:
 
     async def list(self, selection: Selection) -> Objs:
         self._called("list", selection)
-        return [copy.deepcopy(obj) for ref, obj in sorted(self.objects.items()) if _selects(selection, ref, obj)]
+        return [copy.deepcopy(obj) for ref, obj in sorted(self.objects.items()) if selects(selection, ref, obj)]
 
     async def watch(self, selection: Selection) -> AsyncGenerator[WatchEvent | None, None]:
         for obj in await self.list(selection):
@@ -129,7 +124,7 @@ class FakeCluster:
             while seen < len(self._history):
                 kind, event = self._history[seen]
                 seen += 1
-                if kind == selection.kind and _selects(selection, ref_of(event.obj, kind), event.obj):
+                if kind == selection.kind and selects(selection, ref_of(event.obj, kind), event.obj):
                     yield copy.deepcopy(event)
             if changed is self._changed:
                 await changed.wait()
@@ -139,7 +134,7 @@ class FakeCluster:
     async def create(self, obj: Obj) -> Obj:
         ref = ref_of(obj, await self.kind_of(obj))
         self._called("create", ref)
-        _complete(ref)
+        check_complete(ref)
         if ref.namespace and Ref(NAMESPACE, ref.namespace) not in self.objects:
             raise NotFound(f'namespaces "{ref.namespace}" not found', status=404)
         if ref in self.objects:
@@ -153,19 +148,19 @@ class FakeCluster:
 
     async def patch(self, ref: Ref, patch: Any, kind: PatchType = PatchType.MERGE) -> Obj:
         self._called("patch", ref)
-        _complete(ref)
+        check_complete(ref)
         if ref not in self.objects:
             raise NotFound(f"{ref} not found", status=404)
         self.checkpoint("before:patch")
         present = self.objects[ref]
-        stored = self._put(ref, _keep_status(present, apply_patch(copy.deepcopy(present), patch, kind)))
+        stored = self._put(ref, with_status_of(present, apply_patch(copy.deepcopy(present), patch, kind)))
         self._finish("patch")
         return copy.deepcopy(stored)
 
     async def replace(self, obj: Obj) -> Obj:
         ref = ref_of(obj, await self.kind_of(obj))
         self._called("replace", ref)
-        _complete(ref)
+        check_complete(ref)
         present = self.objects.get(ref)
         if present is None:
             raise NotFound(f"{ref} not found", status=404)
@@ -173,13 +168,13 @@ class FakeCluster:
         if wanted is not None and wanted != present["metadata"]["resourceVersion"]:
             raise Conflict(f"{ref}: the object has been modified", status=409)
         self.checkpoint("before:replace")
-        stored = self._put(ref, _keep_status(present, copy.deepcopy(obj)))
+        stored = self._put(ref, with_status_of(present, copy.deepcopy(obj)))
         self._finish("replace")
         return copy.deepcopy(stored)
 
     async def delete(self, ref: Ref, *, grace_s: int | None = None, uid: str | None = None) -> bool:
         self._called("delete", ref)
-        _complete(ref)
+        check_complete(ref)
         if ref not in self.objects:
             return False
         if uid is not None and uid_of(self.objects[ref]) != uid:
@@ -195,7 +190,7 @@ class FakeCluster:
             ref = ref_of(obj, kind)
             ref = ref.within(namespace) if namespace else ref
             self._called("apply", ref)
-            _complete(ref)
+            check_complete(ref)
             if ref.namespace and Ref(NAMESPACE, ref.namespace) not in self.objects:
                 raise NotFound(f'namespaces "{ref.namespace}" not found', status=404)
             self._put(ref, strategic(copy.deepcopy(self.objects.get(ref, {})), obj))
@@ -293,10 +288,10 @@ class FakeCluster:
         before = dig(present, "metadata", default={})
         meta["uid"] = before.get("uid") or str(uuid.uuid4())
         meta["creationTimestamp"] = before.get("creationTimestamp") or CREATED_AT
-        changed_spec = present is not None and _without_meta(present) != _without_meta(obj)
+        changed_spec = present is not None and without_meta(present) != without_meta(obj)
         meta["generation"] = int(before.get("generation", 0)) + (1 if present is None or changed_spec else 0)
         new = {**obj, "apiVersion": ref.kind.api_version, "kind": ref.kind.name, "metadata": meta}
-        if present is not None and _unversioned(present) == _unversioned(new):
+        if present is not None and unversioned(present) == unversioned(new):
             return present
         self._version += 1
         meta["resourceVersion"] = str(self._version)
@@ -332,7 +327,7 @@ class FakeCluster:
     def _save(self) -> None:
         if self.path is None:
             return
-        rows = [{"kind": _kind_row(ref.kind), "object": obj} for ref, obj in sorted(self.objects.items())]
+        rows = [{"kind": kind_row(ref.kind), "object": obj} for ref, obj in sorted(self.objects.items())]
         text = json.dumps({"version": self._version, "objects": rows})
         fresh = self.path.with_suffix(".new")
         fresh.write_text(text, encoding="utf-8")
@@ -344,60 +339,3 @@ class FakeCluster:
         for row in state["objects"]:
             kind = Kind(**row["kind"])
             self.objects[ref_of(row["object"], kind)] = row["object"]
-
-
-def _kind_row(kind: Kind) -> dict[str, Any]:
-    return {
-        "api_version": kind.api_version,
-        "name": kind.name,
-        "plural": kind.plural,
-        "namespaced": kind.namespaced,
-    }
-
-
-def _namespace(name: str) -> Obj:
-    return {"metadata": {"labels": {"kubernetes.io/metadata.name": name}}, "status": {"phase": "Active"}}
-
-
-def _complete(ref: Ref) -> None:
-    if ref.kind.namespaced and not ref.namespace:
-        raise DefinitionError(f"{ref}: its namespace must be filled in before it is sent")
-
-
-def _selects(selection: Selection, ref: Ref, obj: Obj) -> bool:
-    return (
-        ref.kind == selection.kind
-        and selection.namespace in (None, ref.namespace)
-        and selection.name in (None, ref.name)
-        and label_selector_matches(selection.labels, labels_of(obj))
-    )
-
-
-def label_selector_matches(selector: str, labels: Mapping[str, str]) -> bool:
-    """Equality selectors as in a URL: `a=b,c!=d,e,!f`."""
-    for term in filter(None, (part.strip() for part in selector.split(","))):
-        if "!=" in term:
-            key, value = term.split("!=", 1)
-            if labels.get(key.strip()) == value.strip():
-                return False
-        elif "=" in term:
-            key, value = term.replace("==", "=").split("=", 1)
-            if labels.get(key.strip()) != value.strip():
-                return False
-        elif (term.startswith("!") and term[1:] in labels) or (not term.startswith("!") and term not in labels):
-            return False
-    return True
-
-
-def _keep_status(present: Obj, obj: Obj) -> Obj:
-    """Status is a subresource: ordinary writes do not change it."""
-    rest = {key: value for key, value in obj.items() if key != "status"}
-    return {**rest, "status": present["status"]} if "status" in present else rest
-
-
-def _without_meta(obj: Obj) -> Obj:
-    return {key: value for key, value in obj.items() if key not in ("metadata", "status", "apiVersion", "kind")}
-
-
-def _unversioned(obj: Obj) -> Obj:
-    return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
