@@ -16,6 +16,7 @@ from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers import readiness
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterStatus, Origin
 from sregym.cluster.providers.daemon import DockerDaemon, install_programs
+from sregym.cluster.providers.fencing import fence
 from sregym.cluster.providers.host import GIB, Host
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, image_step, load_images
 from sregym.cluster.providers.kind_rules import (
@@ -42,8 +43,6 @@ from sregym.errors import CommandError, PrerequisiteError, WaitTimeout
 from sregym.progress import Progress, step
 
 NETWORK = "kind"
-SERVICE_RANGE = "10.96.0.0/16"
-"""kind's default `serviceSubnet` (kind.sigs.k8s.io, configuration)."""
 LABEL = "io.x-k8s.kind.cluster"
 READY_WITHIN_S = 180.0
 BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
@@ -94,7 +93,7 @@ class KindProvider:
 
     async def load(self, handle: ClusterHandle) -> list[BuiltImage]:
         """Bring to the nodes what they lack of the recipes' images. Returns what was brought."""
-        await _refuse_unserved_addresses(handle.node_names)  # a node that was restarted has lost it
+        await fence(handle.node_names)  # a node that was restarted has lost it
         images = await self.images(self.recipes)
         return await load_images(handle.node_names, list(images.values()), cache=self.cache, progress=self.progress)
 
@@ -346,17 +345,3 @@ async def _never() -> bool:
 
 def _label_format() -> str:
     return '{{.Label "' + LABEL + '"}}'
-
-
-async def _refuse_unserved_addresses(nodes: Sequence[str]) -> None:
-    """Refuse what is still addressed to the Services' range after kube-proxy has had its turn.
-
-    Nobody serves such an address (the Service was deleted, or has no such port). Without this the connection leaves
-    the node by the default route, and whatever is out there may hang, or answer in the Service's place.
-    """
-    async with anyio.create_task_group() as tasks:
-        for node in nodes:
-            for chain in ("FORWARD", "OUTPUT"):
-                rule = f"{chain} -d {SERVICE_RANGE} -j REJECT"
-                once = f"iptables -w -C {rule} 2>/dev/null || iptables -w -I {rule}"
-                tasks.start_soon(process.run, ["docker", "exec", node, "sh", "-c", once])
