@@ -67,6 +67,7 @@ async def world(
     model: ModelAccess | None = None,
     payload: ReferencePayload | None = None,
     notes: Notes | None = None,
+    **more: Any,
 ) -> AsyncIterator[Played]:
     app = AppInfo(app_name="web", namespace=site.namespace, namespaces=(site.namespace,), descriptions="A web.")
     desk = Desk(app)
@@ -80,6 +81,7 @@ async def world(
         journal=notes or Notes(),
         model=model,
         reference_payload=payload,
+        **more,
     ) as agent:
         yield Played(agent, desk, folder)
 
