@@ -27,6 +27,7 @@ class Nodes:
 
     answers: dict[str, ExecResult | Exception]
     ran: list[tuple[str, Sequence[str], str]] = field(default_factory=list)
+    own_kernel: bool = False
 
     @property
     def nodes(self) -> Sequence[str]:
