@@ -10,8 +10,8 @@ from sregym.cluster.fake import FakeCluster
 from sregym.cluster.objects import DAEMONSET, Kind, Ref
 from sregym.errors import Unavailable
 from sregym.observability import NAMESPACE
-from sregym.observability.stack import service_path
 from sregym.observability.asking import SOURCES
+from sregym.observability.stack import service_path
 
 API_SERVICE = Kind("apiregistration.k8s.io/v1", "APIService", "apiservices", namespaced=False)
 QUERY = service_path("prometheus", 9090, "api/v1/query")
