@@ -3,8 +3,8 @@
 import json
 import sys
 
-from cheat import cluster, container, gateway, pods  # noqa: F401 - they enter their attempts into the book
-from cheat.book import ATTEMPTS, Finding
+from . import cluster, container, gateway, pods  # noqa: F401 - they enter their attempts into the book
+from .book import ATTEMPTS, Finding
 
 
 def main() -> None:

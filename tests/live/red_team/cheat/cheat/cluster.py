@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any
 
-from cheat.book import (
+from .book import (
     CONTROL_PLANE,
     IMAGE,
     NAMESPACE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from cheat.book import (
+from .book import (
     CANARY,
     Finding,
     all_refused,

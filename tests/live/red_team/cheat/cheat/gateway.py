@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from cheat.book import (
+from .book import (
     CANARY,
     Finding,
     all_refused,

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from cheat.book import (
+from .book import (
     CONTROL_PLANE,
     NAMESPACE,
     WORKER,
@@ -25,8 +25,8 @@ from cheat.book import (
     shell,
     succeeded,
 )
-from cheat.cluster import bound
-from cheat.container import HOST_PORT, HOSTS
+from .cluster import bound
+from .container import HOST_PORT, HOSTS
 
 POD = "inside"
 API_SERVER = "https://kubernetes.default.svc"
