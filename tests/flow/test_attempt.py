@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,10 +17,10 @@ from sregym.api.problem import Provenance
 from sregym.cluster import snapshot
 from sregym.cluster.fake import FakeCluster
 from sregym.cluster.journal import Journal, open_journals
-from sregym.coordinator.attempt import Order, run_attempt
-from sregym.coordinator.world import Bench
-from sregym.errors import JudgeError, RecoveryError, Unavailable
-from sregym.events import EventLog
+from sregym.coordinator.attempt import BeginsAudit, Order, run_attempt
+from sregym.coordinator.world import Bench, Incident, World
+from sregym.errors import JudgeError, LeakError, RecoveryError, Unavailable
+from sregym.events import Emit, EventLog
 from sregym.judge import JudgeInput, Judgement, OfflineJudge
 from sregym.results import AgentFacts, AttemptRecord, RunFolder, Status, load_run
 from sregym.results.record import Grade
@@ -309,3 +310,45 @@ async def test_the_namespace_is_gone_afterwards(stand: Stand) -> None:
 
     await stand.attempt(good)
     assert await stand.cluster.find(Ref(KIND, NAMESPACE)) is None
+
+
+class Found:
+    """An audit that finds something."""
+
+    async def finish(self, agent: object) -> None:
+        raise LeakError("the incident gives itself away: own-names: Service web: x")
+
+
+@asynccontextmanager
+async def finding(world: World, incident: Incident, emit: Emit) -> AsyncIterator[Found]:
+    yield Found()
+
+
+class Waiting:
+    """An audit that does not come to an end."""
+
+    async def finish(self, agent: object) -> None:
+        await anyio.sleep_forever()
+
+
+@asynccontextmanager
+async def failing(world: World, incident: Incident, emit: Emit) -> AsyncIterator[Waiting]:
+    """An audit that cannot look."""
+
+    async def look() -> None:
+        raise Unavailable("the API server does not answer")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        yield Waiting()
+
+
+@pytest.mark.parametrize(("audit", "reason"), [(finding, "own-names"), (failing, "does not answer")])
+async def test_an_incident_that_gives_itself_away_or_cannot_be_audited_is_void(
+    stand: Stand, audit: BeginsAudit, reason: str
+) -> None:
+    record = await stand.attempt(good, begin_audit=audit)
+    assert record.status is Status.VOID
+    assert reason in record.reason
+    assert record.submissions == ()
+    assert await stand.world_is_clean()
