@@ -221,7 +221,7 @@ class KubeCluster:
         request = requesting.Request(url=url, method=method, headers=headers or {}, body=body, within=within)
         if self._node_shell is not None:
             return await requesting.from_node(self, self._node_shell, request)
-        return await requesting.through_api_server(self._transport, request)
+        return await requesting.through_api_server(self, self._transport, request)
 
     async def raw(
         self,

@@ -1,7 +1,7 @@
 """A real HTTP request to a Service or pod, from inside the cluster's network, leaving nothing behind in the cluster.
 
 On clusters whose nodes we can enter, `curl` runs on a node: a fresh connection through the node's own kube-proxy
-rules, as a pod's would go. Elsewhere the API server's service proxy makes it. Names are resolved through the API.
+rules, as a pod's would go. Elsewhere the API server's proxy makes it. Names are resolved through the API.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from urllib.parse import urlsplit
 import anyio
 
 from sregym.cluster.contract import ExecResult, HttpReply, NodeShell, Reader, Selection
-from sregym.cluster.objects import ENDPOINTSLICE, POD, SERVICE, Ref, dig
+from sregym.cluster.objects import ENDPOINTSLICE, POD, SERVICE, Ref, dig, ref_of
 from sregym.cluster.transport import Transport
 from sregym.errors import ClusterError, DefinitionError, Unavailable
 
 _SEPARATOR = "\x1e"
 _NO_SUCH_NAME = "no such name in the cluster"
+_WRITE_NAMES = "{!r}: write service.namespace or an address; short names depend on who asks"
 _CURL_ITSELF = frozenset({1, 2, 3, 4, 27, 43, 48})
 """Exit codes of curl that speak of our call (curl(1), EXIT CODES), not of the server."""
 _SHELL_ITSELF = frozenset({125, 126, 127})
@@ -100,14 +101,14 @@ async def _address(reader: Reader, host: str) -> str | None:
         return str(ipaddress.ip_address(host))
     except ValueError:
         pass
-    labels = host.removesuffix(".").removesuffix(".cluster.local").removesuffix(".svc").split(".")
+    labels = _labels(host)
     if len(labels) == 2:
         return await _address_of_service(reader, Ref(SERVICE, labels[0], labels[1]))
     if len(labels) == 3:  # a pod of a headless Service: pod.service.namespace
         pod = await reader.find(Ref(POD, labels[0], labels[2]))
         address = dig(pod, "status", "podIP")
         return str(address) if address else None
-    raise DefinitionError(f"{host!r}: write service.namespace or an address; short names depend on who asks")
+    raise DefinitionError(_WRITE_NAMES.format(host))
 
 
 async def _address_of_service(reader: Reader, ref: Ref) -> str | None:
@@ -127,18 +128,18 @@ async def _address_of_service(reader: Reader, ref: Ref) -> str | None:
     return None
 
 
-async def through_api_server(transport: Transport, request: Request) -> HttpReply:
-    """Sends a request through the API server's service proxy (its answer's headers stay unknown).
+async def through_api_server(reader: Reader, transport: Transport, request: Request) -> HttpReply:
+    """Sends a request through the API server's proxy (its answer's headers stay unknown).
 
     Differs from a pod's view in one thing: the API server picks an endpoint itself, past kube-proxy.
     """
+    target = await _proxied(reader, request.host)
+    if target is None:
+        return HttpReply(status=0, error=f"{request.host}: {_NO_SUCH_NAME}")
     parts = urlsplit(request.url)
-    labels = request.host.removesuffix(".cluster.local").removesuffix(".svc").split(".")
-    if len(labels) != 2:
-        raise DefinitionError(f"{request.host!r}: this cluster can only be asked for service.namespace")
     scheme = "https:" if parts.scheme == "https" else ""
-    path = f"/api/v1/namespaces/{labels[1]}/services/{scheme}{labels[0]}:{request.port}/proxy{parts.path or '/'}"
-    path += f"?{parts.query}" if parts.query else ""
+    where = f"/api/v1/namespaces/{target.namespace}/{target.kind.plural}/{scheme}{target.name}:{request.port}"
+    path = f"{where}/proxy{parts.path or '/'}" + (f"?{parts.query}" if parts.query else "")
     begun = anyio.current_time()
     status, body = await transport.proxied(
         request.method, path, body=request.body, headers=request.headers, within=request.within
@@ -147,6 +148,29 @@ async def through_api_server(transport: Transport, request: Request) -> HttpRepl
     if (error := _error_of_proxy(status, body)) is not None:
         return HttpReply(status=0, seconds=seconds, error=error)
     return HttpReply(status=status, body=body, seconds=seconds)
+
+
+async def _proxied(reader: Reader, host: str) -> Ref | None:
+    """The Service or pod that a host is, which is how the API server's proxy calls it; None where there is none."""
+    try:
+        address = str(ipaddress.ip_address(host))
+    except ValueError:
+        labels = _labels(host)
+        if len(labels) == 2:
+            return Ref(SERVICE, labels[0], labels[1])
+        if len(labels) == 3:
+            return Ref(POD, labels[0], labels[2])
+        raise DefinitionError(_WRITE_NAMES.format(host)) from None
+    for kind, *path in ((POD, "status", "podIP"), (SERVICE, "spec", "clusterIP")):
+        for found in await reader.list(Selection(kind=kind)):
+            ended = dig(found, "status", "phase") in ("Succeeded", "Failed")  # its address may be another's by now
+            if dig(found, *path) == address and not ended:
+                return ref_of(found, kind)
+    return None
+
+
+def _labels(host: str) -> list[str]:
+    return host.removesuffix(".").removesuffix(".cluster.local").removesuffix(".svc").split(".")
 
 
 def _error_of_proxy(status: int, body: str) -> str | None:

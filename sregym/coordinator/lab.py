@@ -222,8 +222,9 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
 
 @asynccontextmanager
 async def connect(kubeconfig: Path, context: str | None, nodes: Sequence[str]) -> AsyncIterator[KubeCluster]:
-    """A kind cluster's client, with its nodes' shell."""
-    async with KubeCluster.connect(kubeconfig, context, node_shell=DockerNodeShell(tuple(nodes))) as cluster:
+    """A cluster's client; with its nodes' shell where they are containers here."""
+    shell = DockerNodeShell(tuple(nodes)) if nodes else None
+    async with KubeCluster.connect(kubeconfig, context, node_shell=shell) as cluster:
         yield cluster
 
 

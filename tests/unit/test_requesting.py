@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
-from sregym.cluster.contract import ExecResult
+from sregym.cluster.contract import ExecResult, HttpReply
 from sregym.cluster.fake import FakeCluster
 from sregym.cluster.objects import ENDPOINTSLICE, POD, SERVICE, Kind, Obj, Ref
-from sregym.cluster.requesting import Request, from_node
+from sregym.cluster.requesting import Request, from_node, through_api_server
+from sregym.cluster.transport import Transport
 from sregym.errors import DefinitionError, Unavailable
 
 
@@ -143,3 +145,52 @@ async def test_a_body_goes_by_standard_input(shop: FakeCluster) -> None:
 async def test_names_that_depend_on_who_asks_are_refused(shop: FakeCluster, url: str) -> None:
     with pytest.raises(DefinitionError):
         await from_node(shop, Nodes({"w": answered()}), request(url))
+
+
+@dataclass
+class Proxy:
+    """An API server's proxy that notes what it is asked for."""
+
+    answer: tuple[int, str] = (200, "ok")
+    asked: list[str] = field(default_factory=list)
+
+    async def proxied(self, method: str, path: str, **_: object) -> tuple[int, str]:
+        self.asked.append(f"{method} {path}")
+        return self.answer
+
+
+async def proxied(shop: FakeCluster, url: str, proxy: Proxy | None = None) -> tuple[HttpReply, list[str]]:
+    proxy = proxy or Proxy()
+    reply = await through_api_server(shop, cast(Transport, proxy), request(url))
+    return reply, proxy.asked
+
+
+@pytest.mark.parametrize(
+    ("host", "called"),
+    [
+        ("web.shop", "services/web"),
+        ("web.shop.svc.cluster.local", "services/web"),
+        ("10.96.0.7", "services/web"),
+        ("db-0.db.shop", "pods/db-0"),
+        ("10.244.1.5", "pods/db-0"),
+    ],
+)
+async def test_the_api_server_calls_what_a_host_is_by_its_name(shop: FakeCluster, host: str, called: str) -> None:
+    shop.put(Ref(POD, "db-0", "shop"), make(POD, "db-0", status={"podIP": "10.244.1.5"}))
+    shop.put(Ref(POD, "a-job", "shop"), make(POD, "a-job", status={"podIP": "10.244.1.5", "phase": "Succeeded"}))
+    reply, asked = await proxied(shop, f"http://{host}:9090/metrics?x=1")
+    assert (reply.status, reply.body) == (200, "ok")
+    assert asked == [f"GET /api/v1/namespaces/shop/{called}:9090/proxy/metrics?x=1"]
+
+
+async def test_an_address_of_nobody_is_no_answer(shop: FakeCluster) -> None:
+    reply, asked = await proxied(shop, "http://10.244.9.9:80/")
+    assert reply.status == 0
+    assert "no such name" in reply.error
+    assert asked == []
+
+
+async def test_what_the_api_server_could_not_reach_is_no_answer_of_the_service(shop: FakeCluster) -> None:
+    status = {"kind": "Status", "message": "no endpoints available for service web"}
+    reply, _ = await proxied(shop, "http://web.shop/", Proxy(answer=(503, json.dumps(status))))
+    assert (reply.status, reply.error) == (0, "no endpoints available for service web")
