@@ -7,6 +7,7 @@ raises: an audit that saw less must not pass.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from sregym.cluster.client import KubeCluster
 from sregym.cluster.contract import Cluster, Selection
 from sregym.cluster.objects import POD, Obj, Ref, dig, path_of
 from sregym.cluster.tasks import first_error
-from sregym.errors import Forbidden, Invalid, NotFound, Unavailable
+from sregym.errors import ClusterError, Forbidden, Invalid, NotFound, Unavailable
 from sregym.events import silent
 from sregym.gateway.access import access_objects
 from sregym.gateway.hiding import Hidden
@@ -49,19 +50,15 @@ INSIDE = (
 )
 """Files that tell a pod about itself and about what is below it."""
 NO_SUCH_PROGRAM = (126, 127)
+MOST_TRIES = 3
 NODE_LOOKS: Sequence[Mapping[str, Any]] = (
     {"op": "processes", "limit": 500, "sort": "pid"},
     {"op": "journal", "lines": 1000},
-    {"op": "service", "action": "list"},
     {"op": "service", "action": "status", "unit": "kubelet"},
     {"op": "kubelet-config"},
     {"op": "kernel-log"},
-    {"op": "disk-free"},
-    {"op": "disk-usage", "place": "/var/lib/kubelet", "depth": 1},
     {"op": "find-files", "place": "/tmp", "larger_than_mib": 1},
-    {"op": "network", "what": "addresses"},
     {"op": "network", "what": "filter"},
-    {"op": "conntrack", "action": "list", "limit": 200},
 )
 METRIC_PATHS = ("/api/v1/labels", "/api/v1/label/__name__/values")
 MOST_LABELS = 80
@@ -165,7 +162,7 @@ async def _pods(scene: Scene, texts: list[Text]) -> None:
     """Logs of every container, and what one container of each image can see."""
     limit, namespace = anyio.CapacityLimiter(AT_ONCE), scene.app.namespace
     pods = await scene.agent.list(Selection(kind=POD, namespace=namespace))
-    entered: set[str] = set()
+    ready: defaultdict[str, list[tuple[Ref, str]]] = defaultdict(list)
 
     async def log(ref: Ref, container: str, previous: bool) -> None:
         async with limit:
@@ -183,21 +180,30 @@ async def _pods(scene: Scene, texts: list[Text]) -> None:
                     group.start_soon(log, ref, status["name"], False)
                     if status.get("restartCount", 0) > 0:
                         group.start_soon(log, ref, status["name"], True)
-                    if status.get("ready") and status["image"] not in entered:
-                        entered.add(status["image"])
-                        group.start_soon(_enter, scene.agent, ref, status["name"], limit, texts)
+                    if status.get("ready"):
+                        ready[status["image"]].append((ref, status["name"]))
+            for places in ready.values():
+                group.start_soon(_enter, scene.agent, places, limit, texts)
 
 
-async def _enter(agent: Cluster, ref: Ref, container: str, limit: anyio.CapacityLimiter, texts: list[Text]) -> None:
-    async with limit:
-        try:
-            done = await agent.exec(ref, ["cat", *INSIDE], container=container)
-        except NotFound:
-            return  # gone meanwhile
-    if done.code in NO_SUCH_PROGRAM:
-        return  # an image without programs: an agent cannot look there either
-    text = done.stdout.replace("\0", "\n")
-    texts.append(Text(where=f"inside {ref.name}/{container}", text=text, kind=Kind.POD))
+async def _enter(
+    agent: Cluster, places: Sequence[tuple[Ref, str]], limit: anyio.CapacityLimiter, texts: list[Text]
+) -> None:
+    """Looks from inside the first of these containers that can be entered: pods come and go in an incident."""
+    last: ClusterError | None = None
+    for ref, container in places[:MOST_TRIES]:
+        async with limit:
+            try:
+                done = await agent.exec(ref, ["cat", *INSIDE], container=container)
+            except (NotFound, Unavailable) as error:
+                last = error
+                continue
+        if done.code not in NO_SUCH_PROGRAM:  # without programs in its image an agent cannot look there either
+            text = done.stdout.replace("\0", "\n")
+            texts.append(Text(where=f"inside {ref.name}/{container}", text=text, kind=Kind.POD))
+        return
+    if last is not None and not isinstance(last, NotFound):
+        raise last
 
 
 async def _rights(scene: Scene, rules: list[PodRule]) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 
 from sregym.cluster.objects import Obj
+
+WORD = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]{2,}")
+"""A path or an identifier is one word."""
+SCHEMAS = ("CustomResourceDefinition", "APIService")
+"""Their texts are other people's documentation; only their names count."""
 
 
 class Kind(StrEnum):
@@ -71,6 +81,38 @@ class Evidence:
     def inside(self) -> Iterator[Obj]:
         """Objects in the application's namespaces."""
         return (obj for obj in self.objects if obj["metadata"].get("namespace") in self.namespaces)
+
+    @cached_property
+    def words(self) -> Mapping[str, Sequence[Text]]:
+        """Every different word of all objects and texts, and where it stands."""
+        found: defaultdict[str, list[Text]] = defaultdict(list)
+        for text in (*map(object_text, self.objects), *self.texts):
+            for word in set(WORD.findall(text.text)):
+                found[word].append(text)
+        return found
+
+
+def object_text(obj: Obj) -> Text:
+    """An object as a text; a Secret decoded, the documentation of kinds left out."""
+    body: Obj = obj if obj["kind"] not in SCHEMAS else {"metadata": obj["metadata"]}
+    if obj["kind"] == "Secret":
+        body = {**obj, "data": {key: _decoded(value) for key, value in (obj.get("data") or {}).items()}}
+    return Text(where=named(obj), text=json.dumps(body, indent=0), kind=Kind.OBJECT)
+
+
+def _decoded(value: str) -> str:
+    """A Secret's value as text; empty where it is none (random bytes hold no words)."""
+    try:
+        return base64.b64decode(value).decode()
+    except ValueError:
+        return ""
+
+
+def named(obj: Obj) -> str:
+    """What people call an object."""
+    meta = obj["metadata"]
+    place = f" in {meta['namespace']}" if meta.get("namespace") else ""
+    return f"{obj['kind']} {meta.get('name', '')}{place}"
 
 
 @dataclass(frozen=True, order=True)

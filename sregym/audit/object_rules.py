@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sregym.audit.evidence import Evidence, Finding
+from sregym.audit.evidence import Evidence, Finding, named
 from sregym.audit.vocabulary import Vocabulary
-from sregym.audit.word_rules import named
 from sregym.cluster.objects import Obj, dig
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

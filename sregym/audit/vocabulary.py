@@ -11,8 +11,10 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
+from sregym.audit.evidence import WORD
 from sregym.catalogue import Catalogue
 from sregym.settings import Settings
 
@@ -50,6 +52,8 @@ NATURAL = (
     re.compile(r"inject-ca|cainjector", re.IGNORECASE),
 )
 SHORTEST_NAME = 4
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_GAP = re.compile(r"[^a-z0-9]+")
 COMMON_USERS = ("root", "user", "admin", "ubuntu", "debian", "runner", "oncall")
 COMMON_HOSTS = ("localhost", "workstation", "gateway", "debian", "ubuntu")
 
@@ -89,15 +93,10 @@ def people_of_machine() -> tuple[str, ...]:
     )
 
 
+@lru_cache(maxsize=200_000)
 def normal(word: str) -> str:
     """A word in one form, whatever its style: `WrongTargetPort`, `wrong-target-port` -> `wrong_target_port`."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", word)
-    return re.sub(r"[^a-z0-9]+", "_", snake.lower()).strip("_")
-
-
-def words_of(text: str) -> set[str]:
-    """The different words of a text, a path or an identifier being one word."""
-    return set(re.findall(r"[A-Za-z][A-Za-z0-9_./@-]{2,}", text))
+    return _GAP.sub("_", _HUMP.sub("_", word).lower()).strip("_")
 
 
 def is_natural(line: str, stem: str) -> bool:
@@ -110,7 +109,7 @@ def is_natural(line: str, stem: str) -> bool:
 
 def has_stem(text: str, stem: str) -> bool:
     """Whether some word of the text, or part of one, begins with the stem."""
-    return any(begins(normal(word), (stem,)) for word in words_of(text))
+    return any(begins(normal(word), (stem,)) for word in WORD.findall(text))
 
 
 def begins(normal_word: str, stems: Iterable[str]) -> str | None:

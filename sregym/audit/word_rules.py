@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sregym.audit.evidence import Evidence, Finding, Kind, Text
-from sregym.audit.vocabulary import Vocabulary, begins, is_natural, normal, words_of
-from sregym.cluster.objects import Obj
+from sregym.audit.evidence import Evidence, Finding, Kind
+from sregym.audit.vocabulary import Vocabulary, begins, is_natural, normal
 
 INTERFACE = ("SREGYM_ARTIFACT_ID",)
 """Names that agents of this field are written for; they say which benchmark runs, not what is broken."""
-SCHEMAS = ("CustomResourceDefinition", "APIService")
-"""Their texts are other people's documentation; only their names count."""
 LONGEST_SHOWN = 160
 
 
@@ -74,40 +69,13 @@ def _hits(
     evidence: Evidence, bad: Callable[[str], str | None], *, platform: bool = True
 ) -> Iterator[tuple[str, str, str, str]]:
     """(where, word, its line, what is bad about it). Every different word is judged once, whatever holds it."""
-    judged: dict[str, str | None] = {}
-    for text in (*object_texts(evidence), *evidence.texts):
-        if text.kind is Kind.PLATFORM and not platform:
+    for word, texts in evidence.words.items():
+        if (why := bad(word)) is None:
             continue
-        for word in words_of(text.text):
-            if word not in judged:
-                judged[word] = bad(word)
-            if (why := judged[word]) is not None:
+        for text in texts:
+            if platform or text.kind is not Kind.PLATFORM:
                 for line in _lines_with(text.text, word):
                     yield text.where, word, line, why
-
-
-def object_texts(evidence: Evidence) -> Iterator[Text]:
-    """Every object as a text; Secrets decoded, documentation of kinds left out."""
-    for obj in evidence.objects:
-        body: Obj = obj if obj["kind"] not in SCHEMAS else {"metadata": obj["metadata"]}
-        if obj["kind"] == "Secret":
-            body = {**obj, "data": {key: _decoded(value) for key, value in (obj.get("data") or {}).items()}}
-        yield Text(where=named(obj), text=json.dumps(body, indent=0), kind=Kind.OBJECT)
-
-
-def _decoded(value: str) -> str:
-    """A Secret's value as text; the bare form where it is none (random bytes hold no words)."""
-    try:
-        return base64.b64decode(value).decode()
-    except ValueError:
-        return ""
-
-
-def named(obj: Obj) -> str:
-    """What people call an object."""
-    meta = obj["metadata"]
-    place = f" in {meta['namespace']}" if meta.get("namespace") else ""
-    return f"{obj['kind']} {meta.get('name', '')}{place}"
 
 
 def _lines_with(text: str, word: str) -> Iterator[str]:
