@@ -98,6 +98,12 @@ def _changed(verb: str, obj: dict[str, Any], rest: list[str], flags: dict[str, s
     elif verb == "label":
         pairs = dict(word.split("=") for word in rest if "=" in word)
         result["metadata"]["labels"] = {**result["metadata"].get("labels", {}), **pairs}
+    elif verb == "patch":
+        import jsonpatch
+
+        result = jsonpatch.apply_patch(result, json.loads(Path(flags["patch-file"]).read_text()))
+        if result["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            raise Fails("Error from server (Conflict): the object has been modified")
     else:
         raise Fails(f'error: unknown command "{verb}" for "kubectl"')
     return result

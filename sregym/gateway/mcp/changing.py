@@ -14,18 +14,28 @@ from typing import Any
 import anyio
 
 from sregym.cluster import waits
-from sregym.cluster.objects import Obj
+from sregym.cluster.objects import Obj, dig, uid_of
 from sregym.errors import WaitTimeout
 from sregym.events import Emit
 from sregym.gateway.mcp.command import FOLLOW_S, Command, Effect, parse, with_flags, without_flags
 from sregym.gateway.mcp.kubectl import WITHIN_S, Kubectl, Ran
 from sregym.gateway.mcp.stack import Change, UndoStack
-from sregym.gateway.mcp.undoing import MOST_DIFFERENCES, Step, differences, remarkable, title_of, warnings_for, way_back
+from sregym.gateway.mcp.undoing import (
+    MOST_DIFFERENCES,
+    Step,
+    differences,
+    pairs,
+    remarkable,
+    title_of,
+    warnings_for,
+    way_back,
+)
 
 MOST_OBJECTS = 200
 """That one command may change here; what is larger is hardly meant."""
 GONE_WITHIN_S = 20.0
 TRIES = 3
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _OUTPUT = frozenset({"o", "output", "template"})
 _OPTIONAL = frozenset({"dry-run"})
@@ -87,8 +97,10 @@ class Changing:
                 raise Failed(_nothing_to_undo(stack))
             path, change = top
             said = await self._walk_back(change)
-            left = differences(change.before, await self._kubectl.present(change.named))
+            now = await self._kubectl.present(change.named)
+            left = differences(change.before, now)
             stack.drop(path)
+            stack.come_back({uid_of(was): uid_of(obj) for was, obj in pairs(change.before, now)})
             self._emit("mcp.undone", command=change.command, steps=len(said), equal=not left, differences=left)
             facts = {
                 "undone": change.command,
@@ -100,9 +112,8 @@ class Changing:
 
     async def _walk_back(self, change: Change) -> list[str]:
         """Takes a change back, looking anew where somebody else was faster. Returns what was done."""
-        present = await self._kubectl.present(change.named)
         if change.state == "pending":  # the gateway ended before it had seen what the command did
-            change = change.model_copy(update={"after": present})
+            change = change.model_copy(update={"after": await self._kubectl.present(change.named)})
         said: list[str] = []
         for tries_left in reversed(range(TRIES)):
             steps = way_back(change, await self._settled(await self._kubectl.present(change.named)))
@@ -187,11 +198,17 @@ class Changing:
             raise Failed(f"still being deleted: {', '.join(going)}; look for finalizers, then try again") from None
 
     async def _take(self, step: Step) -> str:
-        if step.action == "delete":
-            words = ["delete", "-f", "-", "--ignore-not-found", "--timeout=30s"]
+        given = json.dumps(step.obj)
+        if step.action == "patch":
+            ran = await self._kubectl.patch(step.obj, step.patch)
+        elif step.action == "delete":
+            ran = await self._kubectl.run(["delete", "-f", "-", "--ignore-not-found", "--timeout=30s"], stdin=given)
         else:
-            words = [step.action, "-f", "-"]
-        ran = await self._kubectl.run(words, stdin=json.dumps(step.obj))
+            ran = await self._kubectl.run(["create", "-f", "-"], stdin=given)
+            if ran.ok and (note := dig(step.obj, "metadata", "annotations", LAST_APPLIED)) is not None:
+                # Where there is such an annotation, `kubectl create` writes it anew.
+                path = f"/metadata/annotations/{LAST_APPLIED.replace('/', '~1')}"
+                await self._kubectl.patch(step.obj, [{"op": "add", "path": path, "value": note}])
         if not ran.ok:
             raise Failed(f"{step.title} could not be put back: {_why(ran)}. The change is still on the stack")
         return ran.stdout.strip()

@@ -121,8 +121,6 @@ _REFUSED_FLAGS = {
     "raw": "ask for objects by kind and name, with -o json",
     "prune": "delete what is to go by its name",
     "prune-allowlist": "delete what is to go by its name",
-    "server-print": "leave it out",
-    "token-request": "tokens are not handed out here",
 }
 _SHORT_VALUES = frozenset("nolcskLvp")
 _FOLLOW = ("follow", "watch", "watch-only")

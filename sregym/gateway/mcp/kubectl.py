@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,13 @@ class Kubectl:
         stubs = {"apiVersion": "v1", "kind": "List", "items": [_stub(obj) for obj in objects]}
         argv = ["get", "-f", "-", "-o", "json", "--ignore-not-found"]
         return await self.objects(argv, stdin=json.dumps(stubs))
+
+    async def patch(self, obj: Obj, operations: Sequence[Mapping[str, Any]]) -> Ran:
+        """Apply a JSON patch (RFC 6902) to an object."""
+        file = self.home / "patch.json"
+        file.write_text(json.dumps(list(operations)), encoding="utf-8")
+        argv = ["patch", "-f", "-", "--type=json", f"--patch-file={file}"]
+        return await self.run(argv, stdin=json.dumps(_stub(obj)))
 
 
 def listed(text: str) -> list[Obj]:

@@ -67,7 +67,7 @@ def prometheus_server(toolbox: Toolbox) -> Server:
     client._session.trust_env = False
     client._session.mount("http://prometheus", ThroughBackend(toolbox.metrics))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_metrics(query: str, last_n_minutes: int = 0) -> str:
         """Evaluate a PromQL query now or, with last_n_minutes, over that time, in at most 60 steps."""
 
@@ -92,7 +92,7 @@ def prometheus_server(toolbox: Toolbox) -> Server:
 
         return await _ended(toolbox.call("get_metrics", work))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_alerts() -> str:
         """List the alerts that are pending or firing now."""
 
@@ -112,19 +112,19 @@ def jaeger_server(toolbox: Toolbox) -> Server:
     async def ask(path: str, *parameters: tuple[str, str]) -> Any:
         return _json(await toolbox.traces.get(path, parameters)).get("data") or []
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_services() -> str:
         """List the services that have sent traces."""
         return await _items(toolbox, "get_services", "services", lambda: ask("/api/services"))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_operations(service: str) -> str:
         """List the operations of a service."""
         return await _items(
             toolbox, "get_operations", "operations", lambda: ask("/api/operations", ("service", service))
         )
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_traces(service: str, last_n_minutes: int) -> str:
         """Show the newest traces of a service from the last minutes, at most 20, each with its spans."""
 
@@ -137,7 +137,7 @@ def jaeger_server(toolbox: Toolbox) -> Server:
 
         return await _items(toolbox, "get_traces", "traces", work)
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_dependency_graph(last_n_minutes: int = 30) -> str:
         """Show which service has called which, and how often."""
 
@@ -159,7 +159,7 @@ def loki_server(toolbox: Toolbox) -> Server:
     async def ask(path: str, *parameters: tuple[str, str]) -> Any:
         return _json(await toolbox.logs.answer(f"{PREFIX}{path}", parameters))["data"]
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_logs(query: str, last_n_minutes: int = 15) -> str:
         """Show log lines, newest first, at most 500, by a LogQL query such as {namespace="shop"} |= "error".
 
@@ -182,12 +182,12 @@ def loki_server(toolbox: Toolbox) -> Server:
 
         return await _items(toolbox, "get_logs", "lines", work)
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_labels() -> str:
         """List the labels that log lines have."""
         return await _items(toolbox, "get_labels", "labels", lambda: ask("/labels"))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_label_values(label: str) -> str:
         """List the values of a label, such as namespace or pod."""
 

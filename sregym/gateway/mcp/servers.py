@@ -47,7 +47,7 @@ def _kubectl_server(toolbox: Toolbox) -> Server:
     server: Server = FastMCP("kubectl")
     changing, answers = toolbox.changing, toolbox.answers
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def exec_kubectl_cmd_safely(cmd: str) -> str:
         """Run one kubectl command, such as `kubectl get pods -n shop`, and read its output.
 
@@ -64,7 +64,7 @@ def _kubectl_server(toolbox: Toolbox) -> Server:
 
         return await _ended(toolbox.call("exec_kubectl_cmd_safely", work))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def rollback_command() -> str:
         """Take back the newest change that this session has made with kubectl, and compare with what was before."""
         session = _session()
@@ -75,7 +75,7 @@ def _kubectl_server(toolbox: Toolbox) -> Server:
 
         return await _ended(toolbox.call("rollback_command", work))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_previous_rollbackable_cmd() -> str:
         """Show the command that rollback_command() would take back."""
         session = _session()
@@ -94,7 +94,7 @@ def _kubectl_server(toolbox: Toolbox) -> Server:
 def _submit_server(toolbox: Toolbox) -> Server:
     server: Server = FastMCP("submit")
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def submit(ans: str) -> str:
         """Hand in an answer: first the diagnosis in words; later "" to say that the incident is mitigated."""
 
@@ -116,12 +116,12 @@ def _node_server(toolbox: Toolbox) -> Server:
             return toolbox.answers.text(str(said.pop("text")), **said)
         return json.dumps(said, ensure_ascii=False)
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def get_nodes() -> str:
         """List the nodes that run_on_node works on, and its operations with their parameters."""
         return await _ended(toolbox.call("get_nodes", lambda: ask("GET", "/nodes")))
 
-    @server.tool
+    @server.tool(output_schema=None)
     async def run_on_node(node: str, op: str, parameters: dict[str, Any] | None = None) -> str:
         """Do one operation on a node, such as op="disk-free"; get_nodes() lists operations and their parameters."""
         if not node or not all(char.isalnum() or char in "-." for char in node):
@@ -133,7 +133,7 @@ def _node_server(toolbox: Toolbox) -> Server:
 
 
 def _add_read_more(server: Server, toolbox: Toolbox) -> None:
-    @server.tool
+    @server.tool(output_schema=None)
     async def read_more(cursor: str) -> str:
         """Show what is left of an answer that ended with a cursor."""
         return await _ended(toolbox.more(cursor))

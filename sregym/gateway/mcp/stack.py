@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +76,15 @@ class UndoStack:
         """Take a change off."""
         path.unlink(missing_ok=True)
 
+    def come_back(self, uids: Mapping[str, str]) -> None:
+        """Objects that were deleted are there again under new uids: earlier changes are still about them."""
+        renewed = {old: new for old, new in uids.items() if old and old != new}
+        for path in self._files() if renewed else ():
+            change = Change.model_validate_json(path.read_bytes())
+            after = [_with_uid(obj, renewed) for obj in change.after]
+            if after != change.after:
+                self.write(path, change.model_copy(update={"after": after}))
+
     def depth(self) -> int:
         return len(self._files())
 
@@ -103,6 +113,11 @@ class UndoStack:
                 break
             total -= path.stat().st_size
             path.unlink()
+
+
+def _with_uid(obj: dict[str, Any], renewed: Mapping[str, str]) -> dict[str, Any]:
+    uid = obj["metadata"].get("uid")
+    return {**obj, "metadata": {**obj["metadata"], "uid": renewed[uid]}} if uid in renewed else obj
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -6,11 +6,13 @@ What somebody else changed in the meantime stays: only what led from before to a
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sregym.cluster.normalise import comparable, counts, meant
+import jsonpatch
+
+from sregym.cluster.normalise import CONTROLLERS_ANNOTATIONS, SERVER_META, comparable, counts
 from sregym.cluster.objects import KNOWN_KINDS, Kind, Obj, dig, uid_of
 from sregym.cluster.patching import revert
 from sregym.gateway.mcp.stack import Change
@@ -30,10 +32,11 @@ _NOT_BACK = ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp",
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One object's way back. `obj` is what is to be created, replaced with, or deleted."""
+    """One object's way back: `obj` is to be created or deleted, or the present one, to be patched (RFC 6902)."""
 
-    action: Literal["create", "replace", "delete"]
+    action: Literal["create", "patch", "delete"]
     obj: Obj
+    patch: Sequence[Mapping[str, Any]] = ()
 
     @property
     def title(self) -> str:
@@ -79,6 +82,12 @@ def differences(wanted: Sequence[Obj], found: Sequence[Obj]) -> list[str]:
     return out
 
 
+def pairs(before: Sequence[Obj], now: Sequence[Obj]) -> list[tuple[Obj, Obj]]:
+    """Objects as they were and as they are, by name."""
+    were = _by_key(before)
+    return [(were[key], obj) for key, obj in _by_key(now).items() if key in were]
+
+
 def warnings_for(before: Sequence[Obj], after: Sequence[Obj]) -> list[str]:
     """What a deletion loses for good."""
     gone = {obj["kind"] for obj in before if _gone(obj, after)}
@@ -97,8 +106,8 @@ def way_back(change: Change, present: Sequence[Obj]) -> list[Step]:
         elif is_now is None:
             if counts(kind_of(was), was):
                 steps.append(Step(action="create", obj=as_new(was)))
-        elif became is not None and (target := _reverted(is_now, was, became)) is not None:
-            steps.append(Step(action="replace", obj=target))
+        elif became is not None and (patch := _reverting(is_now, was, became)):
+            steps.append(Step(action="patch", obj=is_now, patch=patch))
     return steps
 
 
@@ -122,16 +131,31 @@ def _without_controller_uid(job: Obj) -> None:
             labels.pop(name, None)
 
 
-def _reverted(present: Obj, was: Obj, became: Obj) -> Obj | None:
-    """The present object with the change taken back; None where nothing of it is left."""
-    target = revert(meant(present), meant(was), meant(became))
-    if target == meant(present):
-        return None
-    result: Obj = {**present, **target}
-    for gone in set(present) - set(target) - {"status", "metadata", "apiVersion", "kind"}:
-        result.pop(gone)
-    kept = {name: present["metadata"][name] for name in ("uid", "resourceVersion") if name in present["metadata"]}
-    result["metadata"] = {**target["metadata"], **kept}
+def _reverting(present: Obj, was: Obj, became: Obj) -> list[dict[str, Any]]:
+    """The patch that takes a change back, refused by the server where the object has changed by then; empty where
+    nothing of the change is left.
+
+    A patch and no replacement, because `kubectl replace` writes the annotation of `kubectl apply` anew.
+    """
+    now = _ours(present, present)
+    target = revert(now, _ours(was, present), _ours(became, present))
+    operations: list[dict[str, Any]] = list(jsonpatch.make_patch(now, target))
+    version = {
+        "op": "replace",
+        "path": "/metadata/resourceVersion",
+        "value": present["metadata"].get("resourceVersion"),
+    }
+    return [*operations, version] if operations else []
+
+
+def _ours(obj: Obj, present: Obj) -> Obj:
+    """The object without what servers write; what controllers note in annotations is as it is at present."""
+    result = {key: value for key, value in obj.items() if key != "status"}
+    meta = {key: value for key, value in obj["metadata"].items() if key not in SERVER_META}
+    notes = {k: v for k, v in (meta.pop("annotations", None) or {}).items() if k not in CONTROLLERS_ANNOTATIONS}
+    theirs = dig(present, "metadata", "annotations", default={})
+    notes |= {key: value for key, value in theirs.items() if key in CONTROLLERS_ANNOTATIONS}
+    result["metadata"] = {**meta, "annotations": notes} if notes else meta
     return result
 
 

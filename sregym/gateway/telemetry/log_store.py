@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.telemetry.backend import Answer, Backend, BackendDown, Parameters
 from sregym.gateway.telemetry.logql import BadQuery, parse_log_query, parse_selector
-from sregym.gateway.telemetry.logsql import LABELS, LINE, MESSAGE, STREAM_LABELS, is_content, log_query, selection
+from sregym.gateway.telemetry.logsql import LABELS, LINE, MESSAGE, is_content, log_query, selection
 from sregym.gateway.upstream import Upstream
 
 PREFIX = "/loki/api/v1"
@@ -97,7 +97,7 @@ class VictoriaLogs:
         return _success(sorted(value for value in _values(said) if value))
 
     async def _series(self, asked: _Asked) -> Answer:
-        fields = ", ".join(json.dumps(LABELS[label]) for label in STREAM_LABELS)
+        fields = ", ".join(json.dumps(field) for field in LABELS.values())
         found: dict[str, Mapping[str, str]] = {}
         for selector in asked.all("match[]", "match") or ["*"]:
             chosen = selection(parse_selector(selector)) if selector != "*" else "*"

@@ -15,11 +15,8 @@ LABELS = {
     "pod": "kubernetes.pod_name",
     "container": "kubernetes.container_name",
     "node": "kubernetes.pod_node_name",
-    "app": "kubernetes.pod_labels.app",
 }
-"""Labels as Loki's users know them, and the collector's fields."""
-STREAM_LABELS = ("namespace", "pod", "container")
-"""Those that streams are indexed by."""
+"""Labels as Loki's users know them, and the collector's fields, by which streams are indexed."""
 LINE = "_line"
 MESSAGE = "_msg"
 PLAIN = (MESSAGE, "_time", "_stream", "_stream_id")
@@ -32,10 +29,10 @@ def is_content(field: str) -> bool:
 
 def selection(matchers: Sequence[Matcher]) -> str:
     """The filter for a selector."""
-    indexed = [one for one in matchers if one.label in STREAM_LABELS]
-    others = [one for one in matchers if one.label not in STREAM_LABELS]
+    indexed = [one for one in matchers if one.label in LABELS]
+    others = [one for one in matchers if one.label not in LABELS]
     parts = [f"{{{', '.join(_indexed(one) for one in indexed)}}}"] if indexed else []
-    return " ".join([*parts, *(_by_field(LABELS.get(one.label, one.label), one) for one in others)]) or "*"
+    return " ".join([*parts, *(_by_field(one.label, one) for one in others)]) or "*"
 
 
 def log_query(query: LogQuery, *, content: Iterable[str], limit: int, newest_first: bool) -> str:

@@ -35,12 +35,19 @@ def made(before: list[Obj], after: list[Obj]) -> Change:
 
 def test_a_changed_object_gets_its_old_values_and_keeps_what_others_changed() -> None:
     present = web(version="9", replicas=7, image="web:9", labels={"mine": "yes"})
-    steps = way_back(made([web()], [web(version="2", replicas=7)]), [present])
-    assert [(step.action, step.obj["spec"]["replicas"]) for step in steps] == [("replace", 2)]
-    target = steps[0].obj
-    assert target["spec"]["template"]["spec"]["containers"][0]["image"] == "web:9"
-    assert target["metadata"]["labels"] == {"mine": "yes"}
-    assert target["metadata"]["resourceVersion"] == "9"
+    (step,) = way_back(made([web()], [web(version="2", replicas=7)]), [present])
+    assert step.action == "patch"
+    assert step.patch == [
+        {"op": "replace", "path": "/spec/replicas", "value": 2},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "9"},
+    ]
+
+
+def test_what_a_change_added_is_taken_away_and_controllers_notes_stay() -> None:
+    revision = {"deployment.kubernetes.io/revision": "2"}
+    after = web(version="2", annotations={"note": "x", **revision})
+    (step,) = way_back(made([web(annotations={"deployment.kubernetes.io/revision": "1"})], [after]), [after])
+    assert step.patch[:-1] == [{"op": "remove", "path": "/metadata/annotations/note"}]
 
 
 def test_a_created_object_goes_unless_it_is_another_one_by_now() -> None:
@@ -108,6 +115,15 @@ def test_stacks_are_of_sessions_and_on_disk(tmp_path: Path) -> None:
     again.drop(top[0])
     assert again.depth() == 1
     assert {path.parent for path in tmp_path.glob("*")} == {tmp_path}
+
+
+def test_what_came_back_under_a_new_uid_is_still_known_to_earlier_changes(tmp_path: Path) -> None:
+    stack = UndoStack(tmp_path, "s")
+    stack.push(Change(command="create", state="done", before=[], after=[web(uid="old")]))
+    stack.come_back({"old": "new", "same": "same"})
+    top = stack.top()
+    assert top is not None
+    assert [step.action for step in way_back(top[1], [web(uid="new")])] == ["delete"]
 
 
 def test_the_oldest_changes_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

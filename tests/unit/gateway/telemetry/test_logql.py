@@ -70,10 +70,9 @@ def test_a_selector_alone_has_no_filters() -> None:
 
 
 def test_indexed_labels_become_a_stream_filter_and_others_filters_on_fields() -> None:
-    chosen = selection(parse_selector('{namespace="shop", pod!~"x.*", node="w1", app=~"a|b", job!="j"}'))
+    chosen = selection(parse_selector('{namespace="shop", pod!~"x.*", app=~"a|b", job!="j"}'))
     assert chosen == (
-        '{"kubernetes.pod_namespace"="shop", "kubernetes.pod_name"!~"x.*"}'
-        ' ("kubernetes.pod_node_name":="w1") ("kubernetes.pod_labels.app":~"^(?:a|b)$") !("job":="j")'
+        '{"kubernetes.pod_namespace"="shop", "kubernetes.pod_name"!~"x.*"} ("app":~"^(?:a|b)$") !("job":="j")'
     )
     assert selection(()) == "*"
 
