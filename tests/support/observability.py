@@ -39,6 +39,8 @@ class Observed:
     asked: list[tuple[str, str, dict[str, list[str]]]] = field(default_factory=list)
     rows: list[dict[str, str]] = field(default_factory=lambda: [ROW])
     fat: bool = False
+    refuses: str = ""
+    """What the log store has against every query."""
 
     async def handle(self, exchange: Exchange) -> None:
         path, _, query = exchange.head.target.decode().partition("?")
@@ -62,6 +64,8 @@ class Observed:
         query = asked.get("query", [""])[0]
         if query == "broken(":
             return 400, {"status": "error", "errorType": "bad_data", "error": 'parse error: it\'s "unclosed" \\d'}
+        if self.refuses and path == "/select/logsql/query":
+            return 400, self.refuses
         if self.fat:
             return 200, {"status": "success", "data": "x" * (9 * 1024 * 1024)}
         vector = [{"metric": {"__name__": "up", "pod": "front-1"}, "value": [1_700_000_000, "1"]}]

@@ -116,7 +116,7 @@ class VictoriaLogs:
         form = urlencode([("query", query), ("start", start), ("end", end - 1), *more]).encode()
         said = await self._backend.ask("POST", f"/select/logsql/{what}", form=form)
         if said.status == 400:
-            raise BadQuery(said.body.decode("utf-8", "replace").strip()[:500])
+            raise BadQuery(_said_of_the_query(said.body.decode("utf-8", "replace")))
         if said.status != 200:
             raise BackendDown(f"the log store answered with status {said.status}")
         return said.body
@@ -155,6 +155,12 @@ class _Asked:
         if not 0 <= start < end:
             raise BadQuery("end must be after start")
         return start, end
+
+
+def _said_of_the_query(text: str) -> str:
+    """What the store has against a query, without the query as it was translated."""
+    match = re.search(r"error parsing regexp: [^;]*", text)
+    return match[0].strip() if match else "the log store does not understand this query; write it more simply"
 
 
 def _time(text: str, name: str) -> int:

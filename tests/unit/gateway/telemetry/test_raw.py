@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -202,9 +201,20 @@ async def test_loki_itself_gets_requests_as_they_are(tmp_path: Path) -> None:
     assert seen.asked == [("logs:3100", "/loki/api/v1/query_range", {"query": ['rate({pod="a"}[5m])']})]
 
 
-async def test_what_the_log_store_refuses_is_told(tmp_path: Path) -> None:
+async def test_what_the_log_store_refuses_is_told_in_the_words_of_the_query(tmp_path: Path) -> None:
+    async with observed(tmp_path) as (seen, at):
+        seen.refuses = (
+            'cannot parse [{"x"} | filter (_msg:~"a(")]: error parsing regexp: missing closing ): `a(`; context: y'
+        )
+        answer = await at["logs"].get("/loki/api/v1/query_range", params={"query": '{pod="a"} |~ "a("'})
+        assert answer.status_code == 400
+        assert answer.text.startswith("error parsing regexp: missing closing ): `a(`. Example")
+        assert "_msg" not in answer.text
+
+
+async def test_lines_may_come_oldest_first(tmp_path: Path) -> None:
     async with observed(tmp_path) as (seen, at):
         seen.rows = []
         answer = await at["logs"].get("/loki/api/v1/query_range", params={"query": '{pod="a"}', "direction": "forward"})
-        assert json.loads(answer.text)["data"]["result"] == []
+        assert answer.json()["data"]["result"] == []
         assert "sort by (_time) |" in seen.asked[-1][2]["query"][0]
