@@ -21,7 +21,8 @@ from anyio import to_thread
 from sregym import process
 from sregym.agents.outside import Invitation, OutsideAgent
 from sregym.cli.console import console, output
-from sregym.cli.run import EXTERNAL, carry_out, request_of
+from sregym.cli.request import request_of
+from sregym.cli.run import EXTERNAL, carry_out
 from sregym.cluster.providers.base import ClusterSpec
 from sregym.coordinator.lab import Content
 from sregym.errors import CommandError, PrerequisiteError, SregymError, principal

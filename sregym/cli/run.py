@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,21 +12,19 @@ from cyclopts import Group, Parameter
 
 from sregym.agents.images import image_of
 from sregym.agents.outside import Greet, OutsideAgent
-from sregym.agents.spec import AgentSpec, load_agent
+from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
-from sregym.catalogue import Entry
 from sregym.cli.console import ConsoleProgress, console, output, show_event
-from sregym.cli.model import limits_of, model_of
+from sregym.cli.model import limits_of
+from sregym.cli.request import Request, existing_cluster, request_of
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
-from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
-from sregym.errors import InjectionError, JudgeError, PrerequisiteError
+from sregym.errors import InjectionError, JudgeError
 from sregym.gateway.internet.access import Endpoint, InternetAccess
-from sregym.gateway.models import Budget, ModelAccess
+from sregym.gateway.models import Budget
 from sregym.gateway.web import check_ports
-from sregym.judge import Judge, make_judge
 from sregym.results import ClusterFacts, RunFolder, RunLock, Status, load_run
 from sregym.settings import Settings
 
@@ -40,26 +37,6 @@ EXTERNAL = "external"
 DEMO_SUITE = "demo"
 DEMO_AGENTS = ("playbook", "reference")
 DEMO_HEALTHY_S = 20.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user asked for, checked."""
-
-    entries: Sequence[Entry]
-    agents: Sequence[AgentSpec]
-    attempts: int
-    profile: Profile
-    model: ModelAccess | None
-    internet: InternetAccess
-    reasoning_effort: str | None
-    judge: Judge
-    session_limit_s: float
-    healthy_s: float
-    spec: ClusterSpec
-    existing: KubeconfigProvider | None = None
-    seed: int
-    resume: Path | None = None
 
 
 def run_command(content: Callable[[], Content]) -> Callable[..., object]:
@@ -149,7 +126,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             seed=seed,
             profile=profile,
             spec=ClusterSpec(name=cluster, workers=workers),
-            existing=_existing(kubeconfig, context),
+            existing=existing_cluster(kubeconfig, context),
         )
         return await carry_out(request, content(), settings)
 
@@ -183,68 +160,6 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
         return await carry_out(request, content(), settings)
 
     return demo
-
-
-def request_of(
-    content: Content,
-    settings: Settings,
-    *,
-    agents: Sequence[str],
-    problem: Sequence[str] = (),
-    suite: str | None = None,
-    model: str | None = None,
-    judge_model: str | None = None,
-    budget: Budget | None = None,
-    internet: InternetAccess | None = None,
-    reasoning_effort: str | None = None,
-    attempts: int = 1,
-    session_limit_s: float | None = None,
-    healthy_s: float | None = None,
-    resume: Path | None = None,
-    seed: int = 1,
-    profile: Profile = "lite",
-    spec: ClusterSpec | None = None,
-    existing: KubeconfigProvider | None = None,
-) -> Request:
-    """Checks everything before anything is touched. Raises PrerequisiteError."""
-    if problem and suite:
-        raise PrerequisiteError("--problem and --suite exclude each other", cure="give one of them")
-    if not agents:
-        raise PrerequisiteError("no agent is given", cure="say who is on call, e.g. --agent playbook")
-    if attempts < 1:
-        raise PrerequisiteError("--n-attempts must be at least 1", cure="leave it out for one attempt")
-    catalogue = content.catalogue
-    entries = [catalogue.entry(one) for one in dict.fromkeys(problem)] or list(catalogue.suite(suite or "all"))
-    name = model or settings.models.agent_model
-    specs = [load_agent(one) for one in dict.fromkeys(agents)]
-    for one in specs:
-        if one.needs_model and not name:
-            raise PrerequisiteError(f"agent {one.name} needs a model", cure="give one with --model or AGENT_MODEL_ID")
-    internet = internet or InternetAccess()
-    return Request(
-        entries=entries,
-        agents=specs,
-        attempts=attempts,
-        profile=profile,
-        model=model_of(settings.models, name, budget or Budget(), internet),
-        internet=internet,
-        reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort,
-        judge=make_judge(settings.models, model=judge_model),
-        session_limit_s=session_limit_s or settings.timeouts.session_s,
-        healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
-        spec=spec or ClusterSpec(),
-        existing=existing,
-        seed=seed,
-        resume=resume,
-    )
-
-
-def _existing(kubeconfig: Path | None, context: str | None) -> KubeconfigProvider | None:
-    if kubeconfig is None:
-        if context is not None:
-            raise PrerequisiteError("--context needs --kubeconfig", cure="name the file that the context is in")
-        return None
-    return KubeconfigProvider(kubeconfig=kubeconfig.expanduser().absolute(), context=context)
 
 
 def invite(agent: OutsideAgent) -> None:

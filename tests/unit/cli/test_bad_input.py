@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+import yaml
 
 from apps.images import HOST_SIDE, STEPS, recipes_for
 from sregym.catalogue import Catalogue
@@ -22,13 +24,14 @@ def content() -> Content:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Bad input must be refused before anything is prepared."""
 
     async def prepare(*_: object, **__: object) -> None:
         pytest.fail("something was prepared although the input cannot work")
 
-    monkeypatch.setattr("sregym.cli.run.prepare", prepare)
+    if "unreachable_cluster" not in request.fixturenames:
+        monkeypatch.setattr("sregym.cli.run.prepare", prepare)
     for name in ("AGENT_MODEL_ID", "JUDGE_MODEL_ID", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -46,6 +49,9 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--problem", PROBLEM, "--agent", "react"], "needs a model"),
         (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "local/x"], "JUDGE_API_BASE"),
         (["--problem", PROBLEM, "--agent", "nop", "--resume", "/nowhere"], "there is no run"),
+        (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "0"], "more than 0"),
+        (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "-1"], "less than 0"),
+        (["--problem", PROBLEM, "--agent", "nop", "--context", "kind-x"], "--context needs --kubeconfig"),
         (["--no-such-flag"], "no-such-flag"),
         (["problems", "show", "nothing"], "there is no problem 'nothing'"),
     ],
@@ -81,6 +87,45 @@ def test_a_setting_that_cannot_be_is_named(
     said = capsys.readouterr().err
     assert "API_PORT" in said
     assert value in said
+
+
+@pytest.fixture
+def unreachable_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kubeconfig whose server is a port that nobody listens on."""
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path / "results"))
+    monkeypatch.setenv("SREGYM_STATE_DIR", str(tmp_path / "state"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "far",
+        "clusters": [{"name": "far", "cluster": {"server": f"https://127.0.0.1:{port}"}}],
+        "users": [{"name": "far", "user": {"token": "x"}}],
+        "contexts": [{"name": "far", "context": {"cluster": "far", "user": "far"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "does not answer"),
+        (["--context", "near"], "has no context near"),
+        (["--kubeconfig", "/no"], "no kubeconfig"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said_so(
+    unreachable_cluster: Path, more: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
+    where = [] if "--kubeconfig" in more else ["--kubeconfig", str(unreachable_cluster)]
+    assert run(build(content), [*tokens, *where, *more]) == 2
+    text = capsys.readouterr().err
+    assert said in text
+    assert "kubectl" in text
 
 
 def test_an_agent_file_that_is_none_is_a_definition_error(

@@ -1,0 +1,107 @@
+"""What the user asks of a run, checked before anything is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sregym.agents.spec import AgentSpec, load_agent
+from sregym.api.app import Profile
+from sregym.catalogue import Entry
+from sregym.cli.model import model_of
+from sregym.cluster.providers.base import ClusterSpec
+from sregym.cluster.providers.kubeconfig import KubeconfigProvider
+from sregym.coordinator.lab import Content
+from sregym.errors import PrerequisiteError
+from sregym.gateway.internet.access import InternetAccess
+from sregym.gateway.models import Budget, ModelAccess
+from sregym.judge import Judge, make_judge
+from sregym.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for, checked."""
+
+    entries: Sequence[Entry]
+    agents: Sequence[AgentSpec]
+    attempts: int
+    profile: Profile
+    model: ModelAccess | None
+    internet: InternetAccess
+    reasoning_effort: str | None
+    judge: Judge
+    session_limit_s: float
+    healthy_s: float
+    spec: ClusterSpec
+    existing: KubeconfigProvider | None = None
+    seed: int
+    resume: Path | None = None
+
+
+def request_of(
+    content: Content,
+    settings: Settings,
+    *,
+    agents: Sequence[str],
+    problem: Sequence[str] = (),
+    suite: str | None = None,
+    model: str | None = None,
+    judge_model: str | None = None,
+    budget: Budget | None = None,
+    internet: InternetAccess | None = None,
+    reasoning_effort: str | None = None,
+    attempts: int = 1,
+    session_limit_s: float | None = None,
+    healthy_s: float | None = None,
+    resume: Path | None = None,
+    seed: int = 1,
+    profile: Profile = "lite",
+    spec: ClusterSpec | None = None,
+    existing: KubeconfigProvider | None = None,
+) -> Request:
+    """Checks everything before anything is touched. Raises PrerequisiteError."""
+    if problem and suite:
+        raise PrerequisiteError("--problem and --suite exclude each other", cure="give one of them")
+    if not agents:
+        raise PrerequisiteError("no agent is given", cure="say who is on call, e.g. --agent playbook")
+    if attempts < 1:
+        raise PrerequisiteError("--n-attempts must be at least 1", cure="leave it out for one attempt")
+    if session_limit_s is not None and session_limit_s <= 0:
+        raise PrerequisiteError("--agent-timeout must be more than 0 s", cure="leave it out for 1800 s")
+    if healthy_s is not None and healthy_s < 0:
+        raise PrerequisiteError("--healthy-phase cannot be less than 0 s", cure="leave it out for 120 s")
+    catalogue = content.catalogue
+    entries = [catalogue.entry(one) for one in dict.fromkeys(problem)] or list(catalogue.suite(suite or "all"))
+    name = model or settings.models.agent_model
+    specs = [load_agent(one) for one in dict.fromkeys(agents)]
+    for one in specs:
+        if one.needs_model and not name:
+            raise PrerequisiteError(f"agent {one.name} needs a model", cure="give one with --model or AGENT_MODEL_ID")
+    internet = internet or InternetAccess()
+    return Request(
+        entries=entries,
+        agents=specs,
+        attempts=attempts,
+        profile=profile,
+        model=model_of(settings.models, name, budget or Budget(), internet),
+        internet=internet,
+        reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort,
+        judge=make_judge(settings.models, model=judge_model),
+        session_limit_s=session_limit_s or settings.timeouts.session_s,
+        healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,
+        spec=spec or ClusterSpec(),
+        existing=existing,
+        seed=seed,
+        resume=resume,
+    )
+
+
+def existing_cluster(kubeconfig: Path | None, context: str | None) -> KubeconfigProvider | None:
+    """The cluster that the user names; None where ours is meant. Raises PrerequisiteError."""
+    if kubeconfig is None:
+        if context is not None:
+            raise PrerequisiteError("--context needs --kubeconfig", cure="name the file that the context is in")
+        return None
+    return KubeconfigProvider(kubeconfig=kubeconfig.expanduser().absolute(), context=context)
