@@ -16,9 +16,10 @@ from pathlib import Path
 
 import anyio
 
+from sregym import observability
 from sregym.agents.images import AgentImages
 from sregym.agents.images import recipes as agent_recipes
-from sregym.api.app import App
+from sregym.api.app import App, Profile
 from sregym.catalogue import Catalogue
 from sregym.cluster import snapshot
 from sregym.cluster.client import KubeCluster
@@ -75,6 +76,7 @@ class Site:
     progress: Progress
     namespaces: Sequence[str] = ()
     """Where the applications stand."""
+    profile: Profile = "lite"
     images: Mapping[str, BuiltImage]
     tools: Mapping[str, Path]
 
@@ -101,10 +103,15 @@ def provider_of(
         state=settings.paths.state,
         progress=progress,
         source=source,
-        recipes=content.app_images(dict.fromkeys(_refs(apps))),
+        recipes=[*content.app_images(dict.fromkeys(_refs(apps))), *_stack_images(apps)],
         beside=[*content.host_images, *agent_recipes()],
-        extra_steps=content.steps,
+        extra_steps=[*content.steps, *observability.steps()],
     )
+
+
+def _stack_images(apps: Sequence[App]) -> Sequence[ImageRecipe]:
+    """The stack's images where they are made here."""
+    return observability.recipes() if any(app.profile == "lite" for app in apps) else ()
 
 
 def _refs(apps: Sequence[App]) -> list[str]:
@@ -140,6 +147,7 @@ async def prepare(
         handle=handle,
         progress=progress,
         namespaces=[app.namespace for app in apps],
+        profile=next((app.profile for app in apps), "lite"),
         images=images,
         tools={name: await provider.tool(name) for name in TOOLS},
     )
@@ -204,6 +212,7 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
             cluster=cluster,
             users=_users_of(site, cluster, seed),
             access=partial(_access_in, shared=handle.shared),
+            witness=None if handle.shared else observability.Telemetry(cluster=cluster),
             timeouts=settings.timeouts,
         )
         emit("cluster.ready", name=handle.name, seconds=anyio.current_time() - begun)
@@ -248,9 +257,10 @@ async def _settle_in(site: Site, cluster: Cluster, identity: str, state: Path, e
         path = state / "bases" / f"{identity}-shared-{_digest_of(ours)}.json"
         return path, await _claim(cluster, path, ours)
     masters = [name for name in handle.node_names if "control-plane" in name]
+    stack = await observability.install(cluster, site.profile, emit=emit)
     walls = [*access_objects([]), *admission_objects(control_plane=masters)]
     await cluster.apply(walls)
-    path = state / "bases" / f"{identity}-{_digest_of(walls)}.json"
+    path = state / "bases" / f"{identity}-{_digest_of([*walls, *stack])}.json"
     return path, await _base(cluster, path, emit)
 
 
