@@ -25,6 +25,12 @@ UNTRANSLATABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, R
 """How LiteLLM's adapters, and ours, fail on a request of a strange shape."""
 REQUEST_TIMEOUT_S = 600.0
 
+
+def is_own_fault(error: BaseException) -> bool:
+    """Whether LiteLLM failed by itself, on a request of a strange shape; its words are then a traceback."""
+    return "Traceback (most recent call last)" in str(error)
+
+
 _CHAT = frozenset(
     {
         "frequency_penalty",
@@ -213,6 +219,8 @@ async def _response_events(items: AsyncIterator[Any]) -> AsyncIterator[bytes]:
     number = 0
     async for item in items:
         value = item.model_dump(mode="json", exclude_none=True)
+        if _is_silent(value.get("item") or {}):
+            continue
         if "response" in value:
             value["response"] = _without_silence(value["response"])
         yield event({**value, "sequence_number": number}, name=value["type"])
@@ -221,12 +229,14 @@ async def _response_events(items: AsyncIterator[Any]) -> AsyncIterator[bytes]:
 
 def _without_silence(response: dict[str, Any]) -> dict[str, Any]:
     """LiteLLM puts a message without text beside a tool call, which strict clients do not take."""
-    output = [
-        item
-        for item in response.get("output") or []
-        if item.get("type") != "message" or any(part.get("text") for part in item.get("content") or [])
-    ]
-    return {**response, "output": output}
+    return {**response, "output": [item for item in response.get("output") or [] if not _is_silent(item)]}
+
+
+def _is_silent(item: Mapping[str, Any]) -> bool:
+    """Whether an item is a whole message that says nothing."""
+    parts = item.get("content") or []
+    done = item.get("type") == "message" and item.get("status") == "completed"
+    return done and not any(part.get("text") for part in parts)
 
 
 def _plain(value: Any) -> Any:

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from sregym.gateway.litellm_backend import LITELLM_ERRORS, UNTRANSLATABLE, Backend
+from sregym.gateway.litellm_backend import LITELLM_ERRORS, UNTRANSLATABLE, Backend, is_own_fault
 from sregym.gateway.models import ModelAccess, Protocol
 from sregym.gateway.relay.asking import read_asked
 from sregym.gateway.relay.events import EventSplitter, value_of
@@ -213,6 +213,9 @@ class ModelRelay:
                 return StreamingResponse(self._translated_events(events, asked, call), media_type=EVENT_STREAM)
             whole = await self._backend.complete(protocol, asked.body)
         except LITELLM_ERRORS as error:
+            if is_own_fault(error):
+                call.done(400, f"not translated: {error!r}")
+                raise _untranslated(error) from error
             status = getattr(error, "status_code", None) or 502
             call.done(status, type(error).__name__)
             return _error(protocol, status, self._words(error), "upstream_error")
@@ -261,7 +264,7 @@ class ModelRelay:
         return JSONResponse({name: tokens})
 
     def _words(self, error: BaseException) -> str:
-        said = self._redactor.clean_text(str(error))[:LONGEST_ERROR]
+        said = "" if is_own_fault(error) else self._redactor.clean_text(str(error))[:LONGEST_ERROR]
         return f"the model's provider answered: {said or type(error).__name__}"
 
 

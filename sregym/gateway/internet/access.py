@@ -43,12 +43,17 @@ class Endpoint:
             raise PrerequisiteError(f"{url!r} is no endpoint", cure=cure) from error
         if not host or any(ch.isspace() or ch in "*?%" for ch in host):
             raise PrerequisiteError(f"{url!r} is no endpoint: it names no single host", cure=cure)
+        literal = address_of(host)
+        if plain_host(host) == _LOCALHOST or (literal is not None and literal.is_loopback):
+            raise PrerequisiteError(
+                f"{url!r} would be the agent's own container", cure="give another address of the machine that is meant"
+            )
         return cls(host=plain_host(host), port=port)
 
     @property
     def is_literal(self) -> bool:
         """Whether the operator wrote down the address itself."""
-        return self.host == _LOCALHOST or address_of(self.host) is not None
+        return address_of(self.host) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,6 @@ NODE = "93.184.216.77"
         ("https://API.example.com./v1", "api.example.com", 443),
         ("http://10.0.0.5:8000", "10.0.0.5", 8000),
         ("https://[2606:4700::1111]:8443/x?y", "2606:4700::1111", 8443),
-        ("http://localhost", "localhost", 80),
     ],
 )
 def test_endpoints_are_read_from_urls(url: str, host: str, port: int) -> None:
@@ -55,6 +54,14 @@ def test_endpoints_are_read_from_urls(url: str, host: str, port: int) -> None:
 )  # fmt: skip
 def test_what_is_no_endpoint_is_said_so(url: str) -> None:
     with pytest.raises(PrerequisiteError, match="no endpoint"):
+        Endpoint.of(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:11434", "http://127.0.0.1", "https://[::1]:8443", "http://LOCALHOST."]
+)
+def test_an_endpoint_inside_the_agents_own_container_is_refused(url: str) -> None:
+    with pytest.raises(PrerequisiteError, match="own container"):
         Endpoint.of(url)
 
 
@@ -157,7 +164,7 @@ async def rig(folder: Path, *endpoints: str, open_: bool = False, nodes: int = 2
     events = Events()
     async with asgi_server(app) as base, Upstream(ClusterAccess(kubeconfig=kubeconfig(folder, base))) as upstream:
         target = int(base.rpartition(":")[2])
-        allowed = tuple(Endpoint.of(one.replace("TARGET", str(target))) for one in endpoints)
+        allowed = tuple(Endpoint(host=host, port=target) for host in endpoints)
         access = InternetAccess(open=open_, endpoints=allowed)
         listening = tcp_socket(LOOPBACK, 0)
         async with serving_internet(access, [listening], upstream=upstream, emit=events):
@@ -165,7 +172,7 @@ async def rig(folder: Path, *endpoints: str, open_: bool = False, nodes: int = 2
 
 
 async def test_a_tunnel_to_an_address_that_was_written_down(tmp_path: Path) -> None:
-    async with rig(tmp_path, "http://127.0.0.1:TARGET") as it:
+    async with rig(tmp_path, LOOPBACK) as it:
         said = await it.say(
             f"CONNECT 127.0.0.1:{it.target} HTTP/1.1\r\nHost: x\r\n\r\nGET /inside HTTP/1.0\r\nhost: t\r\n\r\n"
         )
@@ -175,7 +182,7 @@ async def test_a_tunnel_to_an_address_that_was_written_down(tmp_path: Path) -> N
 
 
 async def test_plain_http_through_the_proxy_loses_what_was_for_the_proxy(tmp_path: Path) -> None:
-    async with rig(tmp_path, "http://127.0.0.1:TARGET") as it:
+    async with rig(tmp_path, LOOPBACK) as it:
         said = await it.say(
             f"POST http://127.0.0.1:{it.target}/a?b HTTP/1.1\r\nHost: evil\r\nProxy-Authorization: Basic eA==\r\n"
             "Proxy-Connection: keep-alive\r\nAccept: */*\r\nContent-Length: 2\r\n\r\nhi"
