@@ -21,6 +21,7 @@ DOCKER_WITHIN_S = 60.0
 PROCESS_ENDS_WITHIN_S = 5.0
 _DOCKER_KINDS = {"container": ("rm", "--force", "--volumes"), "network": ("network", "rm"), "volume": ("volume", "rm")}
 _GONE = ("no such container", "no such network", "no such volume", "not found")
+AWAY = "cannot connect to the docker daemon"
 UNDER_WAY = "already in progress"
 KINDS = (*_DOCKER_KINDS, "process", "folder")
 
@@ -80,6 +81,8 @@ async def _refusal(thing: HostThing, verb: Sequence[str]) -> str:
     """What Docker says against removing it; empty where it is gone."""
     done = await process.run(("docker", *verb, thing.name), check=False, within=DOCKER_WITHIN_S)
     said = done.stderr.strip()
+    if AWAY in said.lower():
+        return "Docker does not answer; start it again"
     return "" if done.ok or any(text in said.lower() for text in _GONE) else said
 
 

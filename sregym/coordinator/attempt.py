@@ -224,12 +224,12 @@ def _book(draft: _Draft, error: BaseException, emit: Emit) -> None:
     known = principal(error)
     if known is None:
         raise error
+    draft.reason = f"{type(known).__name__}: {known}"
     if isinstance(known, STOPS_THE_RUN):
         raise known from error
     handed_over = draft.session.started_at is not None
     voids = isinstance(known, InjectionError) or not (handed_over or isinstance(known, AgentError))
     draft.status = Status.VOID if voids else Status.UNSCORED
-    draft.reason = f"{type(known).__name__}: {known}"
     emit("attempt.void" if voids else "attempt.unscored", reason=draft.reason)
 
 

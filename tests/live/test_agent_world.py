@@ -223,6 +223,44 @@ async def test_an_agent_that_eats_its_memory(site: GatewaySite, tmp_path: Path) 
         await played.agent.withdraw()
 
 
+async def test_what_an_agent_writes_is_bounded_and_kept(site: GatewaySite, tmp_path: Path) -> None:
+    script = (
+        "echo first > $AGENT_LOGS_DIR/small; dd if=/dev/zero of=$AGENT_LOGS_DIR/big bs=1M count=100 2>&1 | tail -1;"
+        " dd if=/dev/zero of=/tmp/big bs=1M count=100 2>&1 | tail -1; echo done"
+    )
+    spec = shell_agent(script, limits={"memory": "128m", "scratch": "16m", "logs": "16m"})
+    async with world(site, tmp_path, spec) as played:
+        await play(played)
+        assert "done" in played.output()
+    logs = tmp_path / "agent" / "logs"
+    assert (logs / "small").read_text() == "first\n"
+    assert (logs / "big").stat().st_size <= 16 * 1024 * 1024
+
+
+@pytest.mark.parametrize("how", ["kill", "rm"])
+async def test_a_gateway_container_that_is_gone_comes_back(site: GatewaySite, tmp_path: Path, how: str) -> None:
+    answers = "until curl -sf http://$API_HOSTNAME:$API_PORT/status; do sleep 0.2; done; echo"
+    script = (
+        f"echo kept > $AGENT_LOGS_DIR/mark; {answers}; until test -e /tmp/go; do sleep 0.1; done; {answers}; echo end"
+    )
+    notes = Notes()
+    async with world(site, tmp_path, shell_agent(script), notes=notes) as played:
+        played.desk.open()
+        await played.agent.start()
+        gateway, agent = (
+            next(name for _, name in notes.noted if name.endswith(f"-{whose}")) for whose in ("gateway", "agent")
+        )
+        await process.run(["docker", *(["kill"] if how == "kill" else ["rm", "--force"]), gateway])
+        await process.run(["docker", "exec", agent, "touch", "/tmp/go"])
+        with anyio.fail_after(90):
+            ended = await played.agent.wait_finished()
+        await played.agent.withdraw()
+        assert ended.code == 0
+        assert played.output().count('{"stage":"diagnosis"}') == 2
+    assert (tmp_path / "agent" / "logs" / "mark").read_text() == "kept\n"
+    assert not {gateway, agent} & await docker_names()
+
+
 @pytest.mark.parametrize("payload", [False, True])
 async def test_a_command_that_does_not_exist_is_said_so(site: GatewaySite, tmp_path: Path, payload: bool) -> None:
     more: dict[str, Any] = {"reads_payload": True, "leaderboard": False} if payload else {}

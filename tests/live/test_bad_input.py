@@ -7,16 +7,19 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from sregym.cluster.leftovers import HostThing
 from sregym.results import AttemptRecord, Status, load_run
 from sregym.results.record import Grade
-from tests.live.command import ON_CLUSTER, PROBLEM, call, journals, main
-from tests.live.gateway_site import docker_names
+from tests.live.command import ON_CLUSTER, PROBLEM, Command, Traces, call, journals, main
 from tests.live.world import world_differences
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
@@ -53,24 +56,41 @@ def agent(folder: Path, name: str, script: str, **more: Any) -> str:
     return str(path)
 
 
-def run(folder: Path, *agents: str) -> tuple[int, str, dict[str, AttemptRecord]]:
-    """Exit code, everything said, and the records by agent."""
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended, and all that it noted to have made on this machine while it went on."""
+
+    code: int
+    said: str
+    folder: Path
+    traces: Traces
+
+    @property
+    def records(self) -> dict[str, AttemptRecord]:
+        return {one.agent.name: one for one in load_run(self.folder).attempts}
+
+    def left_nothing(self) -> None:
+        assert journals() == []
+        assert self.traces.left() == []
+        assert anyio.run(world_differences) == []
+
+
+def run(folder: Path, *agents: str, meanwhile: Callable[[Command], None] | None = None) -> Ended:
     arguments = [word for one in agents for word in ("--agent", one)]
-    code, said = call("--problem", PROBLEM, *arguments, *OPTIONS, folder=folder)
+    things: dict[HostThing, None] = {}
+    with main("--problem", PROBLEM, *arguments, *OPTIONS, folder=folder) as command:
+        if meanwhile:
+            meanwhile(command)
+        while command.child.poll() is None:
+            things |= dict.fromkeys(Traces.of(journals()).things)
+            time.sleep(0.5)
     (found,) = (folder / "results").iterdir()
-    return code, said, {one.agent.name: one for one in load_run(found).attempts}
-
-
-def nothing_is_left(before: set[str]) -> None:
-    assert journals() == []
-    assert anyio.run(docker_names) - before == set()
-    assert anyio.run(world_differences) == []
+    return Ended(command.wait(), command.log.read_text(encoding="utf-8"), found, Traces(things=tuple(things)))
 
 
 def test_agents_that_do_no_good_are_graded_and_leave_nothing(tmp_path: Path) -> None:
-    before = anyio.run(docker_names)
     small = {"limits": {"memory": "96m", "scratch": "32m", "logs": "16m"}}
-    code, said, records = run(
+    ended = run(
         tmp_path,
         agent(tmp_path, "leaver", "exit 5"),
         agent(tmp_path, "sleeper", SLEEPER),
@@ -79,8 +99,9 @@ def test_agents_that_do_no_good_are_graded_and_leave_nothing(tmp_path: Path) -> 
         agent(tmp_path, "forker", FORKER),
         agent(tmp_path, "confused", HANDS_IN),
     )
-    assert code == 0, said
-    assert {one.status for one in records.values()} == {Status.GRADED}, said
+    assert ended.code == 0, ended.said
+    records = ended.records
+    assert {one.status for one in records.values()} == {Status.GRADED}, ended.said
     for name, one in records.items():
         assert one.diagnosis is not None
         assert one.mitigation is not None
@@ -90,56 +111,46 @@ def test_agents_that_do_no_good_are_graded_and_leave_nothing(tmp_path: Path) -> 
     reasons = {name: one.diagnosis.reason for name, one in records.items() if one.diagnosis}
     assert "ended with status 5" in reasons["leaver"]
     assert "more memory than its limit" in reasons["glutton"]
-    (found,) = (tmp_path / "results").iterdir()
-    kept = found / "filler" / PROBLEM / "run_1" / "agent"
+    kept = ended.folder / "filler" / PROBLEM / "run_1" / "agent"
     assert sum(path.stat().st_size for path in kept.rglob("*") if path.is_file()) < 64 * MIB
-    replies = (found / "confused" / PROBLEM / "run_1" / "agent" / "output.log").read_text().split()
+    replies = (ended.folder / "confused" / PROBLEM / "run_1" / "agent" / "output.log").read_text().split()
     assert replies == ["413", "400", "400", "200", "400", "200"]
-    nothing_is_left(before)
+    assert ended.traces.things
+    ended.left_nothing()
 
 
 def test_a_command_that_does_not_exist_leaves_the_attempt_unscored(tmp_path: Path) -> None:
-    before = anyio.run(docker_names)
-    path = agent(tmp_path, "typo", "", command=["/no/such/program"])
-    code, said, records = run(tmp_path, path)
-    assert code == 8, said
-    assert records["typo"].status is Status.UNSCORED
-    assert "/no/such/program" in records["typo"].reason
-    nothing_is_left(before)
+    ended = run(tmp_path, agent(tmp_path, "typo", "", command=["/no/such/program"]))
+    assert ended.code == 8, ended.said
+    assert ended.records["typo"].status is Status.UNSCORED
+    assert "/no/such/program" in ended.records["typo"].reason
+    ended.left_nothing()
 
 
 def test_an_image_that_does_not_build_is_said_before_anything_is_broken(tmp_path: Path) -> None:
-    before = anyio.run(docker_names)
     (tmp_path / "agent.yaml").write_text("{name: broken, description: x, dockerfile: Dockerfile}", encoding="utf-8")
     (tmp_path / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN exit 9\n", encoding="utf-8")
-    code, said, records = run(tmp_path, str(tmp_path / "agent.yaml"))
-    assert code == 7, said
-    assert "does not build" in said
-    assert records == {}
-    nothing_is_left(before)
+    ended = run(tmp_path, str(tmp_path / "agent.yaml"))
+    assert ended.code == 7, ended.said
+    assert "does not build" in ended.said
+    assert ended.records == {}
+    ended.left_nothing()
 
 
-def test_a_gateway_container_that_is_killed_comes_back(tmp_path: Path) -> None:
-    waits_for_it = "while ! curl -s http://$API_HOSTNAME:$API_PORT/status; do sleep 0.2; done; "
-    script = (
-        'submit() { curl -s --retry 20 --retry-all-errors --retry-delay 1 -H "content-type: application/json"'
-        ' -d "{\\"solution\\": \\"unknown\\"}" http://$API_HOSTNAME:$API_PORT/submit; }; '
-        f"{waits_for_it} touch $AGENT_LOGS_DIR/mark; echo ready; sleep 8; {waits_for_it} submit; submit"
-    )
-    arguments = ["--problem", PROBLEM, "--agent", agent(tmp_path, "patient", script), *OPTIONS]
-    before = anyio.run(docker_names)
-    with main(*arguments, folder=tmp_path) as command:
+def test_an_attempt_goes_on_when_its_gateway_container_is_killed(tmp_path: Path) -> None:
+    submit = 'curl -s --retry 30 --retry-all-errors --retry-delay 1 -d \'{"solution": "unknown"}\' $url; '
+    script = f"url=http://$API_HOSTNAME:$API_PORT/submit; sleep 10; {submit} {submit}"
+
+    def kill_it(command: Command) -> None:
         command.until_event("agent.started")
-        (name,) = {one for one in anyio.run(docker_names) - before if one.endswith("-gateway")}
-        subprocess.run(["docker", "kill", name], check=True, capture_output=True)
+        (gateway,) = (one for one in Traces.of(journals()).things if one.name.endswith("-gateway"))
+        subprocess.run(["docker", "kill", gateway.name], check=True, capture_output=True)
         command.until_event("gateway.container_died")
-        assert command.wait() == 0, command.log.read_text()
-    (found,) = (tmp_path / "results").iterdir()
-    (record,) = load_run(found).attempts
-    assert record.status is Status.GRADED
-    assert [one.stage for one in record.submissions] == ["diagnosis", "mitigation"]
-    assert (found / "patient" / PROBLEM / "run_1" / "agent" / "logs" / "mark").exists()
-    nothing_is_left(before)
+
+    ended = run(tmp_path, agent(tmp_path, "patient", script), meanwhile=kill_it)
+    assert ended.code == 0, ended.said
+    assert [one.stage for one in ended.records["patient"].submissions] == ["diagnosis", "mitigation"]
+    ended.left_nothing()
 
 
 def test_a_taken_api_port_is_said_and_no_cluster_is_begun(tmp_path: Path) -> None:
