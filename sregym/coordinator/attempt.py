@@ -6,7 +6,7 @@ should be), or unscored (it was, but could not be judged). Only errors that must
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
-import anyio.lowlevel
 
 from sregym.api.grading import Verdict
 from sregym.api.problem import Problem, Provenance
@@ -25,6 +24,7 @@ from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.clock import AGENT, HEALTHY, PhaseClock, SessionClock
 from sregym.coordinator.putback import PutBack, put_back
 from sregym.coordinator.session import OnCall, SessionOutcome, hold_session
+from sregym.coordinator.witnessing import emptied, lost_since, memory_of
 from sregym.coordinator.world import Bench, Incident, World, active_fault, app_info, running_app
 from sregym.errors import (
     AgentError,
@@ -127,6 +127,8 @@ class _Draft:
     diagnosis: DiagnosisRecord | None = None
     mitigation: MitigationRecord | None = None
     usage: Usage = field(default_factory=Usage)
+    lost: str = ""
+    """What of the telemetry was lost while the agent worked."""
     back: PutBack | None = None
 
     def record(self) -> AttemptRecord:
@@ -214,8 +216,14 @@ async def run_attempt(
 
 
 def _status(draft: _Draft) -> tuple[Status, str]:
-    """Graded where both tasks have a grade; else unscored, with the error that left it so."""
-    errors = [one.error for one in (draft.diagnosis, draft.mitigation) if one and one.grade is Grade.UNSCORED]
+    """Graded where both tasks have a grade; else unscored, with the error that left it so.
+
+    An agent that passed without what was lost has passed; one that failed may have failed for want of it.
+    """
+    tasks = [one for one in (draft.diagnosis, draft.mitigation) if one]
+    errors = [one.error for one in tasks if one.grade is Grade.UNSCORED]
+    if draft.lost and any(one.grade is not Grade.PASSED for one in tasks):
+        errors.append(draft.lost)
     return (Status.UNSCORED, "; ".join(str(error) for error in errors)) if errors else (Status.GRADED, "")
 
 
@@ -246,28 +254,20 @@ async def _live(bench: Bench, order: Order, draft: _Draft, journal: Journal, fol
     problem, clock = order.problem, draft.clock
     await problem.app.remove(bench.cluster)  # so that nothing of an application of before is seen again
     async with (
-        _emptied(bench, emit) as emptied,
+        emptied(bench.witness, emit) as until_emptied,
         running_app(bench, problem, journal, clock=clock, emit=emit) as world,
     ):
         with clock.phase("emptying"):
-            await emptied()
+            await until_emptied()
         with clock.phase("baseline"):
             baseline = await problem.mitigation().baseline(world.oracle_ctx)
         await _healthy_phase(world, order.healthy_s, clock, emit)
         async with active_fault(
             world, baseline, clock=clock, timeouts=bench.timeouts, witness=bench.witness
         ) as incident:
+            memory = await memory_of(bench.witness)
             await _on_call(order, draft, world, incident, journal, folder, emit)
-
-
-@asynccontextmanager
-async def _emptied(bench: Bench, emit: Emit) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Begins to empty the witness, where there is one; gives what waits for the end."""
-    if bench.witness is None:
-        yield anyio.lowlevel.checkpoint
-    else:
-        async with bench.witness.emptied(emit=emit) as done:
-            yield done
+            draft.lost = await lost_since(bench.witness, memory)
 
 
 async def _healthy_phase(world: World, seconds: float, clock: PhaseClock, emit: Emit) -> None:

@@ -6,7 +6,7 @@ be on. Leaving a context takes back what entering it did.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from sregym.cluster.journal import Journal
 from sregym.cluster.objects import Obj
 from sregym.cluster.traffic import LoadPhase, Traffic
 from sregym.coordinator.clock import PhaseClock
+from sregym.coordinator.witnessing import Witness, clock_of, on_record
 from sregym.errors import ClusterError, InjectionError, RecoveryError, WaitTimeout
 from sregym.events import Emit
 from sregym.gateway.desk import AppInfo
@@ -37,19 +38,6 @@ class Users(Protocol):
     def __call__(
         self, app: App, *, base: LoadPhase | None, journal: Journal, emit: Emit
     ) -> AbstractAsyncContextManager[Traffic]: ...
-
-
-class Witness(Protocol):
-    """What records incidents: the cluster's metrics, logs and traces."""
-
-    def emptied(self, *, emit: Emit) -> AbstractAsyncContextManager[Callable[[], Awaitable[None]]]:
-        """Begins to forget all; gives what waits until it has forgotten and sees again, and raises ClusterError."""
-
-    async def now(self) -> float:
-        """Its own clock, in seconds. Raises ClusterError."""
-
-    async def scraped_since(self, moment: float) -> float:
-        """Waits until it has looked everywhere after that moment. Raises ClusterError where it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,29 +141,13 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts, witness: 
         symptom = await ctx.until(problem.symptom(), within=timeouts.symptom_s)
     except (WaitTimeout, ClusterError) as error:
         raise InjectionError(f"the fault does not show: {error}") from error
-    bites_at = await _clock_of(witness)
+    bites_at = await clock_of(witness)
     glance = await oracle.glance(world.oracle_ctx, baseline)
     if glance.state is not VerdictState.FAILED:
         raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
-    await _on_record(witness, bites_at)
+    await on_record(witness, bites_at)
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
     return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
-
-
-async def _clock_of(witness: Witness | None) -> float:
-    try:
-        return await witness.now() if witness else 0.0
-    except ClusterError as error:
-        raise InjectionError(f"the telemetry of the incident is not there: {error}") from error
-
-
-async def _on_record(witness: Witness | None, moment: float) -> None:
-    """An agent must be able to see the incident in what the cluster records."""
-    try:
-        if witness:
-            await witness.scraped_since(moment)
-    except ClusterError as error:
-        raise InjectionError(f"the telemetry of the incident is not there: {error}") from error
 
 
 def app_info(problem: Problem) -> AppInfo:

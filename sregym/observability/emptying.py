@@ -6,7 +6,7 @@ seconds, in which the application comes up anyway.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -80,6 +80,15 @@ async def empty(cluster: Cluster, *, emit: Emit = silent) -> None:
     except WaitTimeout as error:
         raise Unavailable(f"the observability stack is not back after {BACK_WITHIN_S:g} s: {last[0]}") from error
     emit("observability.emptied", seconds=round(anyio.current_time() - begun, 3), stores=sorted(stores))
+
+
+async def memory_of(cluster: Cluster) -> Mapping[str, str]:
+    """Each store's memory: by name, its pod and how often that was restarted. Raises ClusterError."""
+    return {_store_of(pod): f"{uid_of(pod)}/{_restarts_of(pod)}" for pod in await _store_pods(cluster)}
+
+
+def _restarts_of(pod: Obj) -> int:
+    return sum(int(one.get("restartCount", 0)) for one in dig(pod, "status", "containerStatuses", default=[]))
 
 
 async def _delete(cluster: Cluster, pod: Obj) -> None:

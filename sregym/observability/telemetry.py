@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from sregym.cluster.contract import Cluster
 from sregym.errors import ClusterError, Unavailable, WaitTimeout
 from sregym.events import Emit, silent
 from sregym.observability.asking import OF_SOURCES, SOURCES, query
-from sregym.observability.emptying import Emptied, emptied
+from sregym.observability.emptying import Emptied, emptied, memory_of
 
 SCRAPED_WITHIN_S = 30.0
 """Six scrape intervals."""
@@ -30,6 +31,10 @@ class Telemetry:
     async def now(self) -> float:
         """Prometheus's own clock (Unix seconds): other machines' may differ. Raises ClusterError."""
         return (await query(self.cluster, "time()"))[0].value
+
+    async def stores(self) -> Mapping[str, str]:
+        """See `emptying.memory_of`."""
+        return await memory_of(self.cluster)
 
     async def scraped_since(self, moment: float, *, within: float = SCRAPED_WITHIN_S) -> float:
         """Waits until every source has been scraped after `moment` of `now`; returns the oldest last scrape.

@@ -172,6 +172,27 @@ async def test_an_incident_that_nothing_recorded_voids_the_attempt(stand: Stand)
     assert await stand.world_is_clean()
 
 
+async def test_telemetry_that_is_lost_meanwhile_is_no_failure_of_the_agent(stand: Stand) -> None:
+    async def nop_while_metrics_are_lost(shift: Shift) -> None:
+        stand.witness.memory["metrics"] = "second"
+        await nop(shift)
+
+    record = await stand.attempt(nop_while_metrics_are_lost)
+    assert record.status is Status.UNSCORED
+    assert record.reason == "telemetry was lost while the agent worked: metrics"
+    assert await stand.world_is_clean()
+
+
+async def test_who_passes_without_what_was_lost_has_passed(stand: Stand) -> None:
+    async def good_while_logs_are_lost(shift: Shift) -> None:
+        stand.witness.memory["logs"] = "second"
+        await good(shift)
+
+    record = await stand.attempt(good_while_logs_are_lost)
+    assert record.status is Status.GRADED
+    assert record.end_to_end is Grade.PASSED
+
+
 async def test_an_application_that_does_not_come_up_voids_the_attempt(stand: Stand) -> None:
     record = await stand.attempt(good, problem=BackIsGone(app=Shop(broken=True)))
     assert record.status is Status.VOID

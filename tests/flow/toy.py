@@ -246,6 +246,7 @@ class ToyWitness:
     blind: ClusterError | None = None
     emptied_times: int = 0
     clock: float = 0.0
+    memory: dict[str, str] = field(default_factory=lambda: {"metrics": "first", "logs": "first"})
 
     @asynccontextmanager
     async def emptied(self, *, emit: Emit) -> AsyncIterator[Callable[[], Awaitable[None]]]:
@@ -258,6 +259,9 @@ class ToyWitness:
 
     async def now(self) -> float:
         return self.clock
+
+    async def stores(self) -> Mapping[str, str]:
+        return dict(self.memory)
 
     async def scraped_since(self, moment: float) -> float:
         if self.blind:

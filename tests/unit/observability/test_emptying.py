@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from sregym.cluster.contract import Selection
-from sregym.cluster.objects import POD, uid_of
+from sregym.cluster.objects import POD, ref_of, uid_of
 from sregym.errors import Unavailable
 from sregym.observability import NAMESPACE, Telemetry, emptied, install
 from tests.unit.observability.observed import ObservedCluster
@@ -25,6 +25,21 @@ async def test_stores_are_new_afterwards_and_collectors_are_not(fake_time: None)
         await done()
     after = await uids(cluster)
     assert {name for name in before if before[name] != after[name]} == {"prometheus", "jaeger", "victoria-logs"}
+
+
+async def test_memory_that_was_lost_is_another(fake_time: None) -> None:
+    cluster = ObservedCluster()
+    await install(cluster, "lite")
+    telemetry = Telemetry(cluster=cluster)
+    before = await telemetry.stores()
+    assert before == await telemetry.stores()
+    assert set(before) == {"prometheus", "jaeger", "victoria-logs"}
+    pod = next(
+        p for p in await cluster.list(Selection(kind=POD, namespace=NAMESPACE)) if "jaeger" in str(p["metadata"])
+    )
+    cluster.set_status(ref_of(pod, POD), {"containerStatuses": [{"name": "jaeger", "restartCount": 1}]})
+    after = await telemetry.stores()
+    assert {name for name in before if before[name] != after[name]} == {"jaeger"}
 
 
 async def test_the_body_goes_on_meanwhile(fake_time: None) -> None:
