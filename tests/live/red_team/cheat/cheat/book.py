@@ -131,7 +131,7 @@ def http(
     """Status and body; status 0 where nothing answers."""
     request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=90) as reply:
             return reply.status, reply.read(200_000).decode(errors="replace")
     except urllib.error.HTTPError as error:
         return error.code, error.read(200_000).decode(errors="replace")

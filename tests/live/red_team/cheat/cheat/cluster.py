@@ -375,7 +375,7 @@ def _() -> Finding:
         template(
             containers=[{"name": "coredns", "securityContext": {"privileged": True, "allowPrivilegeEscalation": True}}]
         ),
-        template(containers=[{"name": "coredns", "livenessProbe": {"exec": {"command": ["sh"]}}}]),
+        template(containers=[{"name": "coredns", "livenessProbe": {"httpGet": None, "exec": {"command": ["sh"]}}}]),
     )
     return all_refused(
         refused_kubectl("-n", "kube-system", "patch", "deployment", "coredns", "-p", patch, pattern="run what they ran")
