@@ -27,7 +27,7 @@ from sregym.gateway.mcp.sessions import Sessions
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import Upstream
 
-LOADED_WITHIN_S = 60.0
+LOADED_WITHIN_S = 180.0
 MAX_BODY = 1024 * 1024
 MOUNTS = ("kubectl", "prometheus", "jaeger", "loki", "node", "submit", "submit_mcp")
 _PATH = re.compile(r"/([a-z_]{1,20})(/sse|/messages|/mcp)?/?")
