@@ -76,6 +76,11 @@ def configure(topology: Topology, service: str, changes: Mapping[str, str]) -> t
     return (written, *restart(service))
 
 
+def pod_template(service: str, **spec: Any) -> Patch:
+    """Changes fields of the pods of a service's Deployment, as `kubectl patch` does: lists of containers by name."""
+    return Patch(deployment(service), {"spec": {"template": {"spec": spec}}})
+
+
 def peers(topology: Topology, name: str) -> Iterable[ServiceSpec]:
     """Other services in the same role and with the same image: what a cheat borrows."""
     own = topology.service(name)

@@ -10,7 +10,7 @@ from injectors.workloads import Reconnect
 from oracles.combine import app_settled
 from oracles.data import AnonymousRefused, MongoReadable, MongoStore
 from oracles.exercises import FlushCache, RestartPods
-from problems.common import restart, restart_only, users_hurt
+from problems.common import pod_template, restart, restart_only, users_hurt
 from sregym.api import (
     Check,
     Concept,
@@ -22,8 +22,6 @@ from sregym.api import (
     InOrder,
     Layer,
     Oracle,
-    Patch,
-    PatchType,
     Problem,
     Provenance,
     Repair,
@@ -134,12 +132,12 @@ class DatabaseUserRemoved(Problem):
 
     def cheats(self) -> Sequence[Repair]:
         narrow = f"{{role: 'readWrite', db: '{self.database}'}}"
-        open_door = {"spec": {"template": {"spec": {"containers": [{"name": self.spec.container, "args": []}]}}}}
+        open_door = pod_template(self.store, containers=[{"name": self.spec.container, "args": []}])
         return [
             restart_only(self.client, self.store, why="accounts are kept on the volume"),
             Repair(
                 name="switch authentication off",
-                steps=(Patch(deployment(self.store), open_door, PatchType.STRATEGIC), *restart(self.client)),
+                steps=(open_door, *restart(self.client)),
                 why="anybody may read and write then",
             ),
             Repair(

@@ -13,7 +13,7 @@ from oracles.combine import app_settled
 from oracles.exercises import RestartPods
 from oracles.resources import MemoryHeadroom
 from oracles.wiring import wired
-from problems.common import often_used, restart_only, users_hurt
+from problems.common import often_used, pod_template, restart_only, users_hurt
 from sregym.api import (
     App,
     Check,
@@ -160,4 +160,4 @@ class MemoryLimitTooLow(Problem):
     def _resources(self, quantity: str | None) -> Patch:
         memory = {"memory": quantity}
         container = {"name": self.spec.container, "resources": {"limits": memory, "requests": memory}}
-        return Patch(deployment(self.service), {"spec": {"template": {"spec": {"containers": [container]}}}})
+        return pod_template(self.service, containers=[container])

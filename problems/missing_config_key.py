@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Self
 
 from apps.hotel_reservation.app import HotelReservation
 from injectors.objects import DropConfigKey
@@ -11,7 +11,7 @@ from injectors.workloads import Reconnect
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
 from oracles.wiring import wired
-from problems.common import config_of, configuration, configure, often_used, peers, users_hurt
+from problems.common import config_of, configuration, configure, often_used, peers, pod_template, users_hurt
 from sregym.api import (
     App,
     Check,
@@ -125,7 +125,7 @@ class MissingConfigKey(Problem):
     def repairs(self) -> Sequence[Repair]:
         return [
             Repair(name="key back", steps=configure(self.topology, self.service, {}), inverse=True),
-            Repair(name="use the file in the image", steps=(Patch(deployment(self.service), self._unmounted()),)),
+            Repair(name="use the file in the image", steps=(self._unmounted(),)),
         ]
 
     def cheats(self) -> Sequence[Repair]:
@@ -167,12 +167,12 @@ class MissingConfigKey(Problem):
             ),
         )
 
-    def _unmounted(self) -> dict[str, Any]:
+    def _unmounted(self) -> Patch:
         spec = self.topology.service(self.service)
         volume = next(one for one in spec.volumes if one.configmap == self.configmap)
         mounts = [{"mountPath": volume.mount, "$patch": "delete"}]
-        pod = {
-            "containers": [{"name": spec.container, "volumeMounts": mounts}],
-            "volumes": [{"name": volume.name, "$patch": "delete"}],
-        }
-        return {"spec": {"template": {"spec": pod}}}
+        return pod_template(
+            self.service,
+            containers=[{"name": spec.container, "volumeMounts": mounts}],
+            volumes=[{"name": volume.name, "$patch": "delete"}],
+        )

@@ -11,7 +11,7 @@ from injectors.patches import readiness_probe
 from injectors.workloads import RetireOldPods
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
-from problems.common import restart_only, second_deployment, users_hurt
+from problems.common import pod_template, restart_only, second_deployment, users_hurt
 from sregym.api import (
     App,
     Check,
@@ -148,4 +148,4 @@ class ReadinessProbeWrong(Problem):
 
     def _probing(self, probe: dict[str, Any] | None) -> Patch:
         container = {"name": self.spec.container, "readinessProbe": probe}
-        return Patch(deployment(self.service), {"spec": {"template": {"spec": {"containers": [container]}}}})
+        return pod_template(self.service, containers=[container])

@@ -12,7 +12,7 @@ from injectors.workloads import RetireOldPods
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
 from oracles.workloads import NodesNamed
-from problems.common import bare_pod, neighbour, often_used, restart_only, users_hurt
+from problems.common import bare_pod, neighbour, often_used, pod_template, restart_only, users_hurt
 from sregym.api import (
     App,
     Check,
@@ -98,21 +98,14 @@ class UnsatisfiableNodeSelector(Problem):
             }
         }
         return [
-            Repair(name="no selector", steps=(Patch(deployment(self.service), self._selecting(None)),), inverse=True),
+            Repair(name="no selector", steps=(self._selecting(None),), inverse=True),
             Repair(
                 name="select by a label that nodes carry",
-                steps=(
-                    Patch(deployment(self.service), self._selecting({HOSTNAME: None, "kubernetes.io/os": "linux"})),
-                ),
+                steps=(self._selecting({HOSTNAME: None, "kubernetes.io/os": "linux"}),),
             ),
             Repair(
                 name="any node with a name, as affinity",
-                steps=(
-                    Patch(
-                        deployment(self.service),
-                        {"spec": {"template": {"spec": {"nodeSelector": None, "affinity": {"nodeAffinity": live}}}}},
-                    ),
-                ),
+                steps=(pod_template(self.service, nodeSelector=None, affinity={"nodeAffinity": live}),),
             ),
         ]
 
@@ -147,6 +140,5 @@ class UnsatisfiableNodeSelector(Problem):
             ),
         )
 
-    @staticmethod
-    def _selecting(labels: dict[str, str | None] | None) -> dict[str, object]:
-        return {"spec": {"template": {"spec": {"nodeSelector": labels}}}}
+    def _selecting(self, labels: dict[str, str | None] | None) -> Patch:
+        return pod_template(self.service, nodeSelector=labels)

@@ -13,7 +13,16 @@ from oracles.combine import app_settled
 from oracles.exercises import RestartPods
 from oracles.wiring import wired
 from oracles.workloads import EndpointsOwned
-from problems.common import configure, neighbour, often_used, peers, restart_only, service_object, users_hurt
+from problems.common import (
+    configure,
+    neighbour,
+    often_used,
+    peers,
+    pod_template,
+    restart_only,
+    service_object,
+    users_hurt,
+)
 from sregym.api import (
     App,
     Check,
@@ -34,7 +43,6 @@ from sregym.api import (
     RootCause,
     ServiceSpec,
     Via,
-    deployment,
     on,
     service,
 )
@@ -122,12 +130,11 @@ class WrongTargetPort(Problem):
         back = {"spec": {"ports": [{"port": entry.port, "targetPort": entry.target_port}]}}
         named = {"spec": {"ports": [{"port": entry.port, "targetPort": "backend"}]}}
         container = {"name": self.spec.container, "ports": [{"containerPort": entry.target_port, "name": "backend"}]}
-        naming = {"spec": {"template": {"spec": {"containers": [container]}}}}
         return [
             Repair(name="target port back", steps=(Patch(service(self.service), back),), inverse=True),
             Repair(
                 name="name the container port and use the name",
-                steps=(Patch(deployment(self.service), naming), Patch(service(self.service), named)),
+                steps=(pod_template(self.service, containers=[container]), Patch(service(self.service), named)),
             ),
             Repair(
                 name="make the Service anew",
