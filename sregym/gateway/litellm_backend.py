@@ -12,18 +12,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
-import openai
 
 from sregym.gateway.models import ModelAccess, Protocol
 from sregym.gateway.relay.gemini import from_chat, stream_from_chat, to_chat
 from sregym.gateway.relay.protocols import event
 from sregym.settings import keep_litellm_offline
 
-LITELLM_ERRORS = (openai.OpenAIError, TimeoutError)
-"""LiteLLM's exceptions are all derived from the OpenAI client's."""
 UNTRANSLATABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """How LiteLLM's adapters, and ours, fail on a request of a strange shape."""
 REQUEST_TIMEOUT_S = 600.0
+
+
+def litellm_errors() -> tuple[type[BaseException], ...]:
+    """What LiteLLM raises: all of it is derived from the OpenAI client's error, which takes seconds to import, too."""
+    import openai
+
+    return (openai.OpenAIError, TimeoutError)
 
 
 def is_own_fault(error: BaseException) -> bool:
@@ -118,7 +122,7 @@ class Backend:
             litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def complete(self, protocol: Protocol, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One answer as JSON. Raises LITELLM_ERRORS, UNTRANSLATABLE, Refused."""
+        """One answer as JSON. Raises litellm_errors(), UNTRANSLATABLE, Refused."""
         await self.load()
         return await _WHOLE[protocol](self, body)
 

@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from sregym.gateway.litellm_backend import LITELLM_ERRORS, UNTRANSLATABLE, Backend, is_own_fault
+from sregym.gateway.litellm_backend import UNTRANSLATABLE, Backend, is_own_fault, litellm_errors
 from sregym.gateway.models import ModelAccess, Protocol
 from sregym.gateway.relay.asking import read_asked
 from sregym.gateway.relay.events import EventSplitter, value_of
@@ -212,7 +212,7 @@ class ModelRelay:
                 events = await self._backend.stream(protocol, asked.body)
                 return StreamingResponse(self._translated_events(events, asked, call), media_type=EVENT_STREAM)
             whole = await self._backend.complete(protocol, asked.body)
-        except LITELLM_ERRORS as error:
+        except litellm_errors() as error:
             if is_own_fault(error):
                 call.done(400, f"not translated: {error!r}")
                 raise _untranslated(error) from error
@@ -235,7 +235,7 @@ class ModelRelay:
                 if (seen := self._seen(event, asked, call)) is not None:
                     yield seen
             error = None
-        except LITELLM_ERRORS as broken:
+        except litellm_errors() as broken:
             error = type(broken).__name__
             yield error_event(asked.protocol, 502, self._words(broken), "upstream_error")
         except UNTRANSLATABLE as broken:
