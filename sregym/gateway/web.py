@@ -41,7 +41,7 @@ class Guarded:
             await refusal(scope, receive, send)
             return
         # The token stays in front of the target as `root_path`, so that links (MCP over SSE has one) are whole.
-        root = scope["path"].removesuffix(admitted.target.removesuffix("/")).removesuffix("/")
+        root = scope["path"].removesuffix(admitted.target)
         path = root + admitted.target
         await self._app({**scope, "path": path, "raw_path": path.encode(), "root_path": root}, receive, send)
 
