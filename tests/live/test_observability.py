@@ -129,8 +129,13 @@ async def test_an_incident_can_be_seen_and_is_forgotten(bench: Bench) -> None:
     before = await witness.now()
     async with witness.emptied(emit=bench.world.faults.emit) as emptied:
         await emptied()
-    oldest = await query(cluster, "min(min_over_time(timestamp(up)[6h:5s]))")
-    assert oldest[0].value > before
+
+    async def oldest() -> float | None:
+        """None until the subquery's steps reach into what has been scraped since."""
+        rows = await query(cluster, "min(min_over_time(timestamp(up)[6h:5s]))")
+        return rows[0].value if rows else None
+
+    assert await waits.poll(oldest, what="the first sample", every=1.0, within=SEEN_WITHIN_S) > before
     assert await witness.scraped_since(before) > before
     old_lines = await cluster.request(
         f"http://logs.{NAMESPACE}:9428/select/logsql/query?query=*&limit=1&start=0&end={before:.0f}"
