@@ -22,7 +22,7 @@ from sregym.results.record import Grade
 from tests.live.command import ON_CLUSTER, PROBLEM, Command, Traces, call, journals, main
 from tests.live.world import world_differences
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1200)]
 
 MIB = 1024 * 1024
 OPTIONS = (*ON_CLUSTER, "--judge-model", "offline", "--healthy-phase", "0", "--agent-timeout", "40")

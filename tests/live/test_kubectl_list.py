@@ -11,7 +11,7 @@ from sregym.agents.spec import AgentSpec
 from tests.live.gateway_site import POD_IMAGE, GatewaySite, gateway_site
 from tests.live.test_agent_world import play, world
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1500)]
 
 SCRIPT = Path(__file__).with_name("kubectl_script.sh")
 
