@@ -1,6 +1,6 @@
 """How long an attempt takes without its agent, and how much memory the cluster with the application needs.
 
-    python benchmarks/attempt_overhead.py [--attempts 10] [--problem ID ... | --suite smoke] [--agent reference ...]
+    python -m benchmarks.attempt_overhead [--attempts 10] [--problem ID ... | --suite smoke] [--agent reference ...]
 
 Runs attempts on hotel-reservation and prints one JSON object: `median_overhead_s` (without agent, healthy phase and
 proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase), `memory_mib` (of the nodes, under

@@ -1,6 +1,6 @@
 """Speed of IncidentOps, as JSON: steps a second in process, and the latency of a step over sockets.
 
-    python benchmarks/incidentops.py --sessions 16
+    python -m benchmarks.incidentops --sessions 16
 
 `steps_per_s` counts whole episodes (reset included) written to SQLite in memory. Socket latency is measured against a
 server in another process with a file database: `ws_step_p99_ms` with 16 sessions that think for 20 ms before each

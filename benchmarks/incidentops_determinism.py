@@ -1,6 +1,6 @@
 """Plays episodes in this process, in a second process, and over parallel sockets, and compares every byte.
 
-    python benchmarks/incidentops_determinism.py --episodes 1000 --sessions 8
+    python -m benchmarks.incidentops_determinism --episodes 1000 --sessions 8
 
 All scenarios, levels and policies without a model, random seeds. Prints JSON; exit code 1 when anything differs.
 """

@@ -1,6 +1,6 @@
 """Looks for a policy that scores without diagnosis in IncidentOps, and prints what it found as JSON.
 
-    python benchmarks/incidentops_search.py --random 100000
+    python -m benchmarks.incidentops_search --random 100000
 
 Exhaustive to two calls, beam search, random sequences (see `sregym.incidentops.adversary`). Every sequence is
 then played on tasks it was not chosen on, so that luck does not count: `held_out` is that mean.

@@ -1,6 +1,6 @@
 """What the observability stack costs: memory and CPU by component, and what building its images took.
 
-    python benchmarks/observability.py [--cluster NAME] [--seconds 60] [--runs 3]
+    python -m benchmarks.observability [--cluster NAME] [--seconds 60] [--runs 3]
 
 Looks at a cluster on which an attempt, or `main.py verify`, has put the stack; best while an application is under load.
 Prints one JSON object: `memory_mib` (working sets, the largest of the samples, by workload), `memory_mib_total`,

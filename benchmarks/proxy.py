@@ -1,6 +1,6 @@
 """What the kube proxy costs, against direct access to the API server.
 
-    python benchmarks/proxy.py [--kubeconfig FILE] [--pods 500] [--lists 40] [--events 100] [--minutes 5]
+    python -m benchmarks.proxy [--kubeconfig FILE] [--pods 500] [--lists 40] [--events 100] [--minutes 5]
 
 Prints one JSON object:
 
