@@ -135,6 +135,7 @@ async def test_what_cannot_be_undone_is_said_so_and_what_fails_changes_nothing(
     async with place(site, tmp_path) as here, client(here.url("kubectl/sse"), "sse") as session:
         restarted = await kubectl(session, "kubectl rollout restart deployment/web")
         assert "cannot be undone" in restarted["undo"]
+        assert not (await kubectl(session, "kubectl rollout status deployment/web --timeout=90s"))["isError"]
         ran = await kubectl(session, "kubectl exec deploy/web -- sh -c 'echo $((6*7)) | cat'")
         assert ran["output"] == "42"
         assert "cannot be undone" in ran["undo"]
