@@ -24,7 +24,7 @@ from sregym.gateway.upstream import ClusterAccess
 from tests.contract.conftest import kubeconfig_of
 from tests.flow.toy import TOPOLOGY, Shop
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 WORDS = Vocabulary(own=("sregym",), problems=("wrong_target_port",))
 NAMES = ("web", "cart", "stock", "mail", "search")

@@ -20,7 +20,7 @@ from sregym.gateway.node.contract import Refused
 from sregym.gateway.node.tool import NodeTool
 from tests.contract.conftest import kubeconfig_of
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 SOMAXCONN = "net.core.somaxconn"
 
