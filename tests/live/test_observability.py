@@ -31,7 +31,7 @@ from sregym.progress import Silent
 from sregym.settings import Settings
 from tests.live.command import CLUSTER
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1200)]
 
 PROBLEM = "scale_pod_zero_hotel_reservation"
 SERVICES = {"frontend", "search", "geo", "rate", "profile", "recommendation", "reservation", "user"}
@@ -161,7 +161,6 @@ async def test_the_application_serves_while_the_stack_is_gone(bench: Bench) -> N
     assert all(any(name in one for one in found) for name in ("jaeger", "victoria-logs", "prometheus")), found
 
 
-@pytest.mark.acceptance  # compiles a tool that nothing else needs
 async def test_rules_are_what_promtool_says_they_are(tmp_path: Path) -> None:
     module = KIND_DATA / "observability" / "prometheus"
     tags = "-tags=remove_all_sd,enable_kubernetes_sd"
