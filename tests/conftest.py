@@ -29,21 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kubeconfig", type=Path, default=None, help="the cluster that live tests may use")
 
 
-# TLS connections to a real API server may close only after a test's loop has ended; the collector then says so in
-# whatever test comes next.
-late_transports = pytest.mark.filterwarnings(
-    "default:.*_SelectorTransport.__del__:pytest.PytestUnraisableExceptionWarning"
-)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
             item.fixturenames.append("no_leaked_tasks")
     if config.getoption("--live"):
-        for item in items:
-            if "live" in item.keywords:
-                item.add_marker(late_transports)
         return
     skip = pytest.mark.skip(reason="needs a real cluster: run with --live")
     for item in items:

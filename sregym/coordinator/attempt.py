@@ -91,7 +91,7 @@ class _NoAudit:
 
 @asynccontextmanager
 async def no_audit(world: World, incident: Incident, emit: Emit) -> AsyncIterator[AuditUnderWay]:
-    """For attempts whose world is no cluster (tests)."""
+    """Nobody looks; docs/audit.md says when runs will have it done."""
     yield _NoAudit()
 
 

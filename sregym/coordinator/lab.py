@@ -256,7 +256,7 @@ async def _settle_in(site: Site, cluster: Cluster, identity: str, state: Path, e
         ours = (*dict.fromkeys(site.namespaces), CLIENTS)
         path = state / "bases" / f"{identity}-shared-{_digest_of(ours)}.json"
         return path, await _claim(cluster, path, ours)
-    masters = [name for name in handle.node_names if "control-plane" in name]
+    masters = [node.name for node in handle.nodes if node.control_plane]
     stack = await observability.install(cluster, site.profile, emit=emit)
     walls = [*access_objects([]), *admission_objects(control_plane=masters)]
     await cluster.apply(walls)

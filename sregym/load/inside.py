@@ -30,7 +30,7 @@ CLIENTS = "clients"
 """The namespace."""
 CLIENT = Ref(POD, "client", CLIENTS)
 IN_IMAGE = "/usr/local/bin/load"
-IN_POD = "/work/client"
+IN_POD = "/opt/client/client"
 READY_WITHIN_S = 120.0
 COPY_WITHIN_S = 120.0
 
@@ -103,7 +103,7 @@ def client_pod(image: str) -> Obj:
         "command": ["sh", "-c", "trap 'exit 0' TERM; while true; do sleep 1; done"],
         "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "volumeMounts": [{"name": "work", "mountPath": "/work"}],
+        "volumeMounts": [{"name": "work", "mountPath": "/opt/client"}],
     }
     return {
         "apiVersion": "v1",
