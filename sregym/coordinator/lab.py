@@ -38,7 +38,7 @@ from sregym.cluster.providers.node_source import ImageSource
 from sregym.cluster.providers.steps import Step
 from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.putback import equalise
-from sregym.coordinator.recovery import JournalFacts, recover_cluster
+from sregym.coordinator.recovery import JournalFacts, forget_replaced, recover_cluster
 from sregym.coordinator.world import Bench, Users
 from sregym.errors import PrerequisiteError
 from sregym.events import Emit
@@ -205,7 +205,10 @@ async def open_lab(site: Site, settings: Settings, *, seed: int, emit: Emit) -> 
         cluster = await stack.enter_async_context(connect(handle.kubeconfig, handle.context, nodes))
         identity = await cluster.identity()
         await stack.enter_async_context(lease(state, identity, cluster=handle.name))
-        for done in await recover_cluster(state, cluster, emit=emit):
+        for done in [
+            *await recover_cluster(state, cluster, emit=emit),
+            *await forget_replaced(state, handle.kubeconfig, handle.context, identity, emit=emit),
+        ]:
             emit("recovered", attempt=done.attempt, how=done.how)
         base_file, base = await _settle_in(site, cluster, identity, state, emit)
         bench = Bench(

@@ -96,6 +96,30 @@ async def abandon_cluster(state: Path, identity: str, *, emit: Emit = silent) ->
         await recovery.abandon(journal, emit=emit)
 
 
+async def forget_replaced(
+    state: Path, kubeconfig: Path, context: str | None, identity: str, *, emit: Emit = silent
+) -> list[Recovered]:
+    """Cleans this machine of what runs left on earlier clusters that were reached the same way as this one.
+
+    Such a cluster is gone: nothing of it can be put back. Journals of a run that is alive are left alone.
+    """
+    done = []
+    for journal in open_journals(state):
+        head = journal.header
+        try:
+            facts = JournalFacts.of(journal)
+        except RecoveryError:
+            continue  # `main.py recover` says so
+        if head.identity == identity or (facts.kubeconfig, facts.context) != (kubeconfig, context):
+            continue
+        try:
+            async with lease(state, head.identity, cluster=head.cluster, holder="recover"):
+                done.append(await _abandon(journal, "its cluster was replaced", emit))
+        except PrerequisiteError:
+            continue
+    return done
+
+
 async def recover_everything(state: Path, connect: Connect, *, emit: Emit = silent) -> list[Recovered]:
     """Puts back what every open journal left; goes on past failures and reports each.
 

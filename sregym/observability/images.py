@@ -1,7 +1,8 @@
-"""How the stack's images are made where none can be pulled: programs compiled from their Go modules, one of Debian's.
+"""How the stack's images are made where none can be pulled: programs compiled from their Go modules, two of Debian's.
 
-Their sources are pinned under `kind/observability` and in `kind/tools`. What is compiled is kept small: Prometheus
-with one way to find its targets, Jaeger with memory as its only store.
+Their sources are pinned under `kind/observability` and in `kind/tools`. What is compiled is kept small: Jaeger has
+memory as its only store; Prometheus would take a quarter of the whole build, so it is Debian's, which cannot ask
+Kubernetes for its targets and is told them by `discovery`.
 """
 
 from __future__ import annotations
@@ -26,22 +27,13 @@ NEUTRAL = ("-trimpath",)
 """Agents may look into images: those must not tell where they were built."""
 PROGRAMS = (
     Program(
-        name="prometheus",
-        package="github.com/prometheus/prometheus/cmd/prometheus",
-        module=DATA / "prometheus",
-        version="3.16.0",
-        version_variable="github.com/prometheus/common/version.Version",
-        # Service discovery is half of its libraries; ours is Kubernetes alone.
-        flags=(*NEUTRAL, "-tags=remove_all_sd,enable_kubernetes_sd"),
-    ),
-    Program(
         name="victoria-logs",
         package="github.com/VictoriaMetrics/VictoriaLogs/app/victoria-logs",
         module=LOGS,
         flags=NEUTRAL,
     ),
     Program(name="vlagent", package="github.com/VictoriaMetrics/VictoriaLogs/app/vlagent", module=LOGS, flags=NEUTRAL),
-    # These two share Kubernetes' libraries with the programs of kind/tools, compiled with the same flags.
+    # These share Kubernetes' libraries with the programs of kind/tools, compiled with the same flags.
     Program(
         name="metrics-server",
         package="sigs.k8s.io/metrics-server/cmd/metrics-server",
@@ -49,6 +41,7 @@ PROGRAMS = (
         version_variable="k8s.io/component-base/version.gitVersion",
     ),
     Program(name="objectstate", package="./objectstate"),
+    Program(name="discovery", package="./discovery"),
 )
 
 
@@ -60,13 +53,14 @@ def steps() -> list[Step]:
 def recipes() -> list[ImageRecipe]:
     """The images of the lite profile, under the references that the manifests name."""
     return [
-        _compiled("prometheus", need="go.prometheus"),
+        _of_debian("prometheus"),
+        _compiled("service-discovery", need="go.discovery"),
         _compiled("kube-state-metrics", need="go.objectstate"),
         _compiled("metrics-server", need="go.metrics-server"),
         _compiled("jaeger", need=JAEGER_STEP),
         _compiled("victoria-logs", need="go.victoria-logs"),
         _compiled("vlagent", need="go.vlagent"),
-        _node_exporter(),
+        _of_debian("node-exporter"),
     ]
 
 
@@ -83,14 +77,15 @@ def _compiled(key: str, *, need: str) -> ImageRecipe:
     return ImageRecipe(name=name, build=build, pins=[dockerfile], needs=[need], also=_tags(key))
 
 
-def _node_exporter() -> ImageRecipe:
-    source = DATA / "images" / "node-exporter"
+def _of_debian(key: str) -> ImageRecipe:
+    """An image of a program that Debian packages."""
+    source = DATA / "images" / key
 
     async def build(context: ImageContext) -> None:
         context.copy(source)
 
-    name, _ = _reference("node-exporter")
-    return ImageRecipe(name=name, build=build, inputs=[source], also=_tags("node-exporter"))
+    name, _ = _reference(key)
+    return ImageRecipe(name=name, build=build, inputs=[source], also=_tags(key))
 
 
 def _reference(key: str) -> tuple[str, str]:

@@ -42,6 +42,9 @@ CONFIG_FOLDERS = {
     "loki-config": "loki",
     "promtail-config": "promtail",
 }
+DISCOVERY = "http://127.0.0.1:9099"
+"""Where the container `service-discovery` serves Prometheus, beside which it runs."""
+DISCOVERED_EVERY = "2s"
 PRUNED = (DEPLOYMENT, DAEMONSET, SERVICE, CONFIGMAP, SERVICEACCOUNT)
 WORKLOADS = (DEPLOYMENT, DAEMONSET)
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -115,8 +118,13 @@ async def _prune(cluster: Cluster, wanted: Objs) -> None:
 
 def images_of(profile: Profile) -> Mapping[str, str]:
     """The references of a profile's images by the key that manifests name them by."""
-    table = yaml.safe_load((HERE / "images.yaml").read_text(encoding="utf-8"))
-    return {key: refs[profile] for key, refs in table.items() if profile in refs}
+    return {key: refs[profile] for key, refs in _images().items() if profile in refs}
+
+
+@cache
+def _images() -> Mapping[str, Mapping[str, str]]:
+    table: Mapping[str, Mapping[str, str]] = yaml.safe_load((HERE / "images.yaml").read_text(encoding="utf-8"))
+    return table
 
 
 def _manifests(profile: Profile) -> Iterator[Obj]:
@@ -133,7 +141,27 @@ def _documents(path: Path) -> Objs:
 
 def _configs(profile: Profile) -> dict[str, Obj]:
     used = {name for obj in _manifests(profile) for name in CONFIG_OF.get(obj["metadata"]["name"], ())}
-    return {name: _config_map(name, CONFIG / folder) for name, folder in CONFIG_FOLDERS.items() if name in used}
+    found = {name: _config_map(name, CONFIG / folder) for name, folder in CONFIG_FOLDERS.items() if name in used}
+    if profile == "lite":
+        data = found["prometheus-config"]["data"]
+        data["prometheus.yml"] = _with_http_discovery(data["prometheus.yml"])
+    return found
+
+
+def _with_http_discovery(text: str) -> str:
+    """Prometheus's configuration with targets from `service-discovery`, where its own Kubernetes discovery is not in.
+
+    See `http_sd_configs` in Prometheus's documentation; the labels are the same.
+    """
+    config = yaml.safe_load(text)
+    for scraped in config["scrape_configs"]:
+        (found,) = scraped.pop("kubernetes_sd_configs")
+        url = f"{DISCOVERY}/{found['role']}s"
+        if names := dig(found, "namespaces", "names", default=[]):
+            (name,) = names
+            url += f"?namespace={name}"
+        scraped["http_sd_configs"] = [{"url": url, "refresh_interval": DISCOVERED_EVERY}]
+    return yaml.safe_dump(config, sort_keys=False, width=1000)
 
 
 def _config_map(name: str, folder: Path) -> Obj:
@@ -149,9 +177,11 @@ def _config_map(name: str, folder: Path) -> Obj:
 def _complete(obj: Obj, images: Mapping[str, str], configs: Mapping[str, Obj]) -> None:
     """Fills in what no manifest says: images, the digest of the configuration, and where pods should run."""
     template, name = obj["spec"]["template"], obj["metadata"]["name"]
-    for container in template["spec"]["containers"]:
-        if container["image"] not in images:
-            raise DefinitionError(f"{name}: images.yaml has no {container['image']}")
+    pod = template["spec"]
+    if unknown := {container["image"] for container in pod["containers"]} - _images().keys():
+        raise DefinitionError(f"{name}: images.yaml has no {', '.join(sorted(unknown))}")
+    pod["containers"] = [container for container in pod["containers"] if container["image"] in images]
+    for container in pod["containers"]:
         container["image"] = images[container["image"]]
         container["imagePullPolicy"] = "IfNotPresent"
     if read := CONFIG_OF.get(name):

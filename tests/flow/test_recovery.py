@@ -15,7 +15,7 @@ from sregym.cluster.fake import FakeCluster
 from sregym.cluster.journal import Journal, open_journals
 from sregym.cluster.lease import lease
 from sregym.cluster.objects import CONFIGMAP, Ref
-from sregym.coordinator.recovery import JournalFacts, recover_cluster, recover_everything
+from sregym.coordinator.recovery import JournalFacts, forget_replaced, recover_cluster, recover_everything
 from sregym.errors import RecoveryError, Unavailable
 
 pytestmark = pytest.mark.usefixtures("fake_time")
@@ -124,3 +124,20 @@ async def test_a_new_run_does_not_begin_on_leftovers(killed: Killed) -> None:
     killed.cluster.failing.clear()
     assert [one.problem for one in await recover_cluster(killed.state, killed.cluster)] == ["toy"]
     assert await killed.is_clean()
+
+
+async def test_a_new_cluster_reached_the_same_way_ends_the_journals_of_the_old_one(killed: Killed) -> None:
+    await killed.begin()
+    elsewhere = killed.kubeconfig.with_name("elsewhere")
+    identity = await FakeCluster().identity()
+    old = await killed.cluster.identity()
+    assert identity != old
+    assert await forget_replaced(killed.state, elsewhere, None, identity) == []
+    assert await forget_replaced(killed.state, killed.kubeconfig, "another", identity) == []
+    assert await forget_replaced(killed.state, killed.kubeconfig, None, old) == []
+    async with lease(killed.state, old, cluster="fake", holder="run one"):
+        assert await forget_replaced(killed.state, killed.kubeconfig, None, identity) == []
+    assert open_journals(killed.state)
+    done = await forget_replaced(killed.state, killed.kubeconfig, None, identity)
+    assert ["replaced" in one.how for one in done] == [True]
+    assert not open_journals(killed.state)

@@ -109,8 +109,32 @@ def with_a_line_more(name: str, folder: Any) -> Obj:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name, "namespace": NAMESPACE},
-        "data": {"prometheus.yml": "another"},
+        "data": {"prometheus.yml": "scrape_configs: []"},
     }
+
+
+def scraped(profile: Profile) -> list[Obj]:
+    (config,) = (obj for obj in objects(profile) if obj["metadata"]["name"] == "prometheus-config")
+    found: list[Obj] = yaml.safe_load(config["data"]["prometheus.yml"])["scrape_configs"]
+    return found
+
+
+def test_both_profiles_scrape_the_same_and_differ_in_who_tells_the_targets() -> None:
+    told, asked = scraped("lite"), scraped("full")
+    for one, other in zip(told, asked, strict=True):
+        (by_http,), (by_kubernetes,) = one.pop("http_sd_configs"), other.pop("kubernetes_sd_configs")
+        assert f"/{by_kubernetes['role']}s" in by_http["url"]
+        namespaces = by_kubernetes.get("namespaces", {"names": []})["names"]
+        assert by_http["url"].partition("?namespace=")[2] == "".join(namespaces)
+        assert one == other
+
+
+def test_what_tells_the_targets_runs_beside_prometheus_and_nowhere_else() -> None:
+    names = {
+        profile: [c["name"] for c in workloads(profile)["prometheus"]["spec"]["template"]["spec"]["containers"]]
+        for profile in PROFILES
+    }
+    assert names == {"lite": ["prometheus", "service-discovery"], "full": ["prometheus"]}
 
 
 async def test_installing_twice_is_installing_once(fake_time: None) -> None:
