@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from sregym.incidentops.episode import Episode, StepResult
+from sregym.incidentops.errors import EpisodeError
 from sregym.incidentops.scoring import Score
 from sregym.incidentops.world.simulation import World
 from sregym.incidentops.world.topology import Value
@@ -66,7 +67,8 @@ class EpisodeWriter:
             ],
         )  # fmt: skip
         self._services(world, changed=world.names)
-        self._progress(episode_id, episode)
+        self._progress(episode)
+        self._insert("episodes", [self._episode(episode_id, episode)])
 
     def step(self, episode_id: str, episode: Episode, *, arguments: object, result: StepResult) -> None:
         """One action, and what it and the minute that passed changed."""
@@ -76,7 +78,10 @@ class EpisodeWriter:
         )  # fmt: skip
         self._insert("actions", [row])
         self._services(episode.world, changed=_changed(result))
-        self._progress(episode_id, episode)
+        self._progress(episode)
+        done = self._db.execute(_UPDATE, (*_standing(episode), episode_id, self._written.number))
+        if done.rowcount != 1:
+            raise EpisodeError(f"episode {episode_id} is no longer in this store")
 
     def _insert(self, table: str, rows: Sequence[Row]) -> None:
         if not rows:
@@ -119,7 +124,7 @@ class EpisodeWriter:
             ]
             self._insert_changed(f"config of {name}", config, table="config")
 
-    def _progress(self, episode_id: str, episode: Episode) -> None:
+    def _progress(self, episode: Episode) -> None:
         world, written, number = episode.world, self._written, self._written.number
         self._insert("logs", [(number, n, *world.logs[n]) for n in range(written.logs, len(world.logs))])
         first = world.tick_now - len(world.metrics) + 1
@@ -139,16 +144,27 @@ class EpisodeWriter:
         fresh = enumerate(world.changes[written.changes :], start=written.changes)
         self._insert("changes", [(number, n, c.tick, c.service, c.text) for n, c in fresh])
         written.logs, written.metrics, written.changes = len(world.logs), len(world.metrics), len(world.changes)
-        self._insert("episodes", [self._episode(episode_id, episode)])
 
     def _episode(self, episode_id: str, episode: Episode) -> Row:
-        instance, world = episode.instance, episode.world
-        return (
-            episode_id, instance.scenario, instance.level, instance.seed, instance.incident_id,
-            "finished" if episode.done else "open", world.tick_now, episode.ledger.steps,
-            dump([world.levels, world.last_error, world.alerts.streaks, episode.ledger.as_dict()]),
-            episode.reward_sum, None if episode.score is None else dump(_raw(episode.score)), self._written.number,
-        )  # fmt: skip
+        instance = episode.instance
+        task = (episode_id, instance.scenario, instance.level, instance.seed, instance.incident_id)
+        return (*task, *_standing(episode), self._written.number)
+
+
+_UPDATE = (
+    "UPDATE episodes SET status = ?, tick = ?, steps = ?, dynamics = ?, reward_sum = ?, score = ? "
+    "WHERE id = ? AND number = ?"
+)
+
+
+def _standing(episode: Episode) -> Row:
+    """What of an episode's own row a step changes."""
+    world = episode.world
+    return (
+        "finished" if episode.done else "open", world.tick_now, episode.ledger.steps,
+        dump([world.levels, world.last_error, world.alerts.streaks, episode.ledger.as_dict()]),
+        episode.reward_sum, None if episode.score is None else dump(_raw(episode.score)),
+    )  # fmt: skip
 
 
 @cache

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sregym.incidentops.checkpoints import Checkpointer
 from sregym.incidentops.episode import Episode, StepResult
 from sregym.incidentops.errors import EpisodeError, StoreError
 from sregym.incidentops.rows import EpisodeWriter, Written
@@ -65,6 +66,7 @@ class Store:
             self._db = sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, timeout=10.0, cached_statements=512
             )
+            self._checkpoints = None if path == MEMORY else Checkpointer(path, self._db)
             self._open()
         except sqlite3.DatabaseError as error:
             raise StoreError(f"{path}: {error}") from error
@@ -72,7 +74,7 @@ class Store:
     def _open(self) -> None:
         if self.path != MEMORY:
             self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA wal_autocheckpoint=4000")  # 16 MB: checkpoints sync the disk, so they are rare
+            self._db.execute("PRAGMA wal_autocheckpoint=64000")  # 256 MB: only when the checkpointer does not come by
         self._db.execute("PRAGMA synchronous=NORMAL")  # safe against a killed process; see docs for power loss
         tables = {row[0] for row in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
@@ -103,9 +105,13 @@ class Store:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
+            if self._checkpoints is not None:
+                self._checkpoints.committed()
 
     def close(self) -> None:
         """Close the database; a file is left compact (the log is written back)."""
+        if self._checkpoints is not None:
+            self._checkpoints.close()
         with self._lock:
             if self.path != MEMORY:
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

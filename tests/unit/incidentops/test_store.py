@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sregym.incidentops import scoring
+from sregym.incidentops import checkpoints, scoring
 from sregym.incidentops.episode import Episode
 from sregym.incidentops.errors import EpisodeError, StoreError
 from sregym.incidentops.mechanisms import MECHANISMS
@@ -141,6 +142,53 @@ def test_actions_are_readable(tmp_path: Path) -> None:
     rows = sqlite3.connect(path).execute("SELECT tool, json_extract(arguments, '$.query') FROM actions").fetchall()
     assert rows == [("search_logs", "'; DROP TABLE logs; --")]
     assert Store(str(path)).actions("e")[0][0] == "search_logs"
+
+
+def test_steps_are_in_the_file_or_its_log_when_a_server_is_killed_amid_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "EVERY", 3)
+    monkeypatch.setattr(checkpoints, "LONGEST_LOG", 10)
+    folder = tmp_path / "live"
+    folder.mkdir()
+    store = Store(str(folder / "e.db"))
+    for number in range(12):
+        episode = Episode(build("false-alarm", "easy", number))
+        finish(episode, store, store.begin(f"e{number}", episode))
+        copy = tmp_path / f"killed-{number}"
+        with store._lock:  # what a kill leaves: no commit is half done, a checkpoint may be
+            shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*-shm"))
+    rows = store.episodes()
+    store.close()
+    assert Store(str(folder / "e.db")).episodes() == rows
+    assert not (folder / "e.db-wal").exists() or not (folder / "e.db-wal").stat().st_size
+    for number in range(12):
+        known = Store(str(tmp_path / f"killed-{number}" / "e.db")).episodes()
+        assert known == [row for row in rows if int(row.id[1:]) <= number]
+
+
+def test_a_log_that_is_too_long_begins_anew(tmp_path: Path) -> None:
+    store, sizes = Store(str(tmp_path / "e.db")), []
+    assert store._checkpoints is not None
+    for number in range(6):
+        episode = Episode(build("false-alarm", "easy", number))
+        key = store.begin(f"e{number}", episode)
+        store._checkpoints.log_is_long = True
+        finish(episode, store, key)
+        sizes.append((tmp_path / "e.db-wal").stat().st_size)
+    assert sizes[-1] < 2 * sizes[0]
+    store.close()
+
+
+def test_an_episode_that_somebody_else_removed_takes_no_more_steps(tmp_path: Path) -> None:
+    path = str(tmp_path / "e.db")
+    store, episode = Store(path), Episode(build("false-alarm", "easy", 0))
+    key = store.begin("e", episode)
+    Store(path).forget("e")
+    result = episode.step("get_alerts", {})
+    with pytest.raises(EpisodeError, match="no longer"):
+        store.record(key, episode, arguments={}, result=result)
+    assert store.actions("e") == []
 
 
 def test_other_databases_are_refused(tmp_path: Path) -> None:
