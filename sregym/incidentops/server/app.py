@@ -20,6 +20,7 @@ if __name__ in ("server.app", "__main__"):
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import uvicorn
+from anyio import Lock
 from fastapi import FastAPI
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import ConcurrencyConfig
@@ -35,6 +36,7 @@ from sregym.incidentops.server.mcp import DirectClient, McpEndpoint, McpSwitch
 from sregym.incidentops.server.sessions import Sessions
 from sregym.incidentops.settings import ServerSettings
 from sregym.incidentops.store import Store
+from sregym.incidentops.world.topology import company
 
 PAGE = Path(__file__).parent / "web" / "index.html"
 
@@ -42,8 +44,8 @@ PAGE = Path(__file__).parent / "web" / "index.html"
 class ServedEnvironment(IncidentEnvironment):
     """An environment with the client that OpenEnv's JSON-RPC route asks for."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
+    def __init__(self, store: Store, turn: Lock) -> None:
+        super().__init__(store, turn=turn)
         self.mcp_client = DirectClient(self)
 
 
@@ -52,11 +54,14 @@ def make_app(settings: ServerSettings | None = None) -> FastAPI:
 
     Raises:
         StoreError: the database file cannot be used.
+        ScenarioError: a file of the package does not follow its schema.
     """
     settings = settings or ServerSettings()
+    catalogue()  # read now: the first session would hold up the others for the time that it takes
+    company()
     store = Store(settings.database(), keep=settings.keep_episodes)
     sessions = Sessions(store=store, limit=settings.max_sessions, idle_s=settings.idle_s)
-    factory: Any = partial(ServedEnvironment, store)
+    factory: Any = partial(ServedEnvironment, store, Lock())
     app: FastAPI = create_app(
         factory,
         ToolCallAction,

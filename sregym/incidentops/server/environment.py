@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from anyio import Lock
 from anyio.lowlevel import checkpoint
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
@@ -22,6 +23,7 @@ from sregym.incidentops.world.simulation import World
 
 NAME = "incidentops_env"
 VERSION = "1.0.0"
+TICKS_AT_ONCE = 4  # of an episode's past, half a millisecond
 ABOUT = "On-call incidents in a simulated company: diagnose, repair, verify, resolve. Deterministic by seed."
 
 
@@ -33,8 +35,9 @@ class IncidentEnvironment(Environment[ToolCallAction, IncidentObservation, Incid
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, store: Store | None = None, *, ephemeral: bool = False) -> None:
+    def __init__(self, store: Store | None = None, *, ephemeral: bool = False, turn: Lock | None = None) -> None:
         super().__init__(rubric=IncidentRubric())
+        self._turn = turn or Lock()  # shared by environments of one event loop: who holds it may reset
         self._store = store
         self._ephemeral = ephemeral  # a store in memory forgets each episode when the next begins
         self._episode: Episode | None = None
@@ -111,16 +114,23 @@ class IncidentEnvironment(Environment[ToolCallAction, IncidentObservation, Incid
         index: int | None = None,
         **_: Any,
     ) -> IncidentObservation:
-        """`reset` on the event loop, in small pieces, so that many resets at once do not hold up anybody's step."""
+        """`reset` on the event loop, in small pieces, and one reset after the other.
+
+        Between two pieces everybody's steps go on. Resets that took their pieces in turns would all come to the longest
+        one, writing the episode down, at the same time.
+        """
         chosen = choose(seed=seed, scenario=scenario or task, level=level, split=split, index=index)
         _check_id(episode_id)
-        instance = build(chosen.scenario, chosen.level, chosen.seed)
-        world = World(instance)
-        while world.tick_now < 0:
+        async with self._turn:
             await checkpoint()
-            world.tick()
-        await checkpoint()
-        return self._begin(Episode(instance, world=world), episode_id)
+            instance = build(chosen.scenario, chosen.level, chosen.seed)
+            world = World(instance)
+            while world.tick_now < 0:
+                if world.tick_now % TICKS_AT_ONCE == 0:
+                    await checkpoint()
+                world.tick()
+            await checkpoint()
+            return self._begin(Episode(instance, world=world), episode_id)
 
     async def step_async(
         self, action: ToolCallAction, timeout_s: float | None = None, **kw: Any
