@@ -34,7 +34,18 @@ OUTCOME_PARTS = ("resolution", "root_cause")
 PROCESS_PARTS = ("efficiency", "diagnosis", "verified", "safety")
 
 
-class StepPart(Rubric):  # type: ignore[misc]  # OpenEnv ships no types
+class Plain(Rubric):  # type: ignore[misc]  # OpenEnv ships no types
+    """A rubric whose `forward` is no coroutine. OpenEnv finds that out anew at each of a step's thirteen calls."""
+
+    def __call__(self, action: Any, observation: Any) -> float:
+        """The value; hooks are called as ever when there are any."""
+        if self._forward_pre_hooks or self._forward_hooks:
+            return float(super().__call__(action, observation))
+        self.last_score = value = float(self.forward(action, observation))
+        return value
+
+
+class StepPart(Plain):
     """One term of a step's reward."""
 
     def __init__(self, name: str) -> None:
@@ -46,7 +57,7 @@ class StepPart(Rubric):  # type: ignore[misc]  # OpenEnv ships no types
         return float(observation.metadata.get("reward_parts", {}).get(self.part, 0.0))
 
 
-class StepReward(Rubric):  # type: ignore[misc]
+class StepReward(Plain):
     """The sum of a step's terms."""
 
     def __init__(self) -> None:
@@ -59,7 +70,7 @@ class StepReward(Rubric):  # type: ignore[misc]
         return round(math.fsum(part(action, observation) for part in self.children()), 6)
 
 
-class ScorePart(Rubric):  # type: ignore[misc]
+class ScorePart(Plain):
     """One measured part of the score."""
 
     def __init__(self, name: str) -> None:
@@ -71,7 +82,7 @@ class ScorePart(Rubric):  # type: ignore[misc]
         return float((observation.score or {}).get(self.part, 0.0))
 
 
-class Mean(Rubric):  # type: ignore[misc]
+class Mean(Plain):
     """The mean of named parts."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -85,7 +96,7 @@ class Mean(Rubric):  # type: ignore[misc]
         return math.fsum(values) / len(values)
 
 
-class EpisodeScore(Rubric):  # type: ignore[misc]
+class EpisodeScore(Plain):
     """0.8 outcome + 0.2 process."""
 
     def __init__(self) -> None:
@@ -101,7 +112,7 @@ class EpisodeScore(Rubric):  # type: ignore[misc]
         return float(scoring.OUTCOME_WEIGHT * outcome + scoring.PROCESS_WEIGHT * process)
 
 
-class IncidentRubric(Rubric):  # type: ignore[misc]
+class IncidentRubric(Plain):
     """The whole tree; its value is the step's reward."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sregym.incidentops.errors import ScenarioError
@@ -187,9 +187,8 @@ class _Builder:
 
     def _vary_settings(self) -> None:
         for name, settings in self.settings.items():
-            for key, setting in settings.items():
-                if setting.vary:
-                    settings[key] = setting.model_copy(update={"value": self.rng.choice(setting.vary)})
+            for key, varied in _variants(name).items():
+                settings[key] = self.rng.choice(varied)
             self.declared[name] = {key: setting.value for key, setting in settings.items()}
 
     def _apply_setting(self, spec: SettingSpec) -> None:
@@ -307,6 +306,16 @@ class _Builder:
             every=spec.every,
             clue=spec.clue,
         )
+
+
+@cache
+def _variants(service: str) -> dict[str, list[Setting]]:
+    """The settings of a service that vary, each with every value that it may have."""
+    return {
+        setting.key: [setting.model_copy(update={"value": value}) for value in setting.vary]
+        for setting in company().services[service].config
+        if setting.vary
+    }
 
 
 def _tick(deploy: Deploy) -> int:
