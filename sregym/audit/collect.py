@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 
@@ -36,6 +37,7 @@ from sregym.gateway.serve import serving_kube
 from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.gateway.upstream import ClusterAccess
 from sregym.gateway.web import tcp_socket
+from sregym.observability.stack import service_path
 
 AT_ONCE = 8
 LOG_LINES = 300
@@ -60,7 +62,6 @@ NODE_LOOKS: Sequence[Mapping[str, Any]] = (
     {"op": "find-files", "place": "/tmp", "larger_than_mib": 1},
     {"op": "network", "what": "filter"},
 )
-METRIC_PATHS = ("/api/v1/labels", "/api/v1/label/__name__/values")
 MOST_LABELS = 80
 
 
@@ -252,21 +253,33 @@ async def _names(scene: Scene, texts: list[Text]) -> None:
     namespace = scene.app.namespace
     for spec in scene.app.topology.services:
         if spec.role == "registry":
-            text = await _fetched(scene.cluster, f"http://{spec.name}.{namespace}:8500/v1/agent/services")
+            text = await _answered(
+                scene.cluster, service_path(spec.name, 8500, "v1/agent/services", namespace=namespace)
+            )
             if text is not None:
                 texts.append(Text(where=f"registry {spec.name}", text=text, kind=Kind.NAME))
         elif spec.role == "tracing":
-            await _traces(scene.cluster, f"http://{spec.name}.{namespace}:16686", f"traces in {spec.name}", texts)
+            store = service_path(spec.name, 16686, "api", namespace=namespace)
+            await _traces(scene.cluster, store, f"traces in {spec.name}", texts)
 
 
-async def _traces(cluster: Cluster, base: str, where: str, texts: list[Text]) -> None:
-    listed = await _fetched(cluster, f"{base}/api/services")
+async def _traces(cluster: Cluster, store: str, where: str, texts: list[Text]) -> None:
+    listed = await _answered(cluster, f"{store}/services")
     if listed is None:
         return
-    for service in json.loads(listed).get("data") or []:
-        for path in (f"/api/services/{service}/operations", f"/api/traces?service={service}&limit=3&lookback=1h"):
-            if (text := await _fetched(cluster, base + path)) is not None:
-                texts.append(Text(where=f"{where}: {path}", text=text, kind=Kind.TELEMETRY))
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def read(path: str, query: Mapping[str, str]) -> None:
+        async with limit:
+            text = await _answered(cluster, f"{store}/{path}", query)
+        if text is not None:
+            shown = " ".join([path, *query.values()])
+            texts.append(Text(where=f"{where}: {shown}", text=text, kind=Kind.TELEMETRY))
+
+    async with anyio.create_task_group() as group:
+        for service in json.loads(listed).get("data") or []:
+            group.start_soon(read, f"services/{quote(service, safe='')}/operations", {})
+            group.start_soon(read, "traces", {"service": service, "limit": "3", "lookback": "1h"})
 
 
 async def _telemetry(scene: Scene, texts: list[Text]) -> None:
@@ -274,33 +287,32 @@ async def _telemetry(scene: Scene, texts: list[Text]) -> None:
     at, cluster = scene.telemetry, scene.cluster
     if await cluster.find(Ref(objects.NAMESPACE, at.namespace)) is None:
         return
-    name, port = at.metrics.split(":")
-    base = f"http://{name}.{at.namespace}:{port}"
-    labels: list[str] = []
-    for path in METRIC_PATHS:
-        text = await _required(cluster, base + path)
-        texts.append(Text(where=f"metrics {path}", text=text, kind=Kind.TELEMETRY))
-        if path.endswith("/labels"):
-            labels = [one for one in json.loads(text)["data"] if one not in ("__name__", "le", "uid", "id")]
-    for label in labels[:MOST_LABELS]:
-        path = f"/api/v1/label/{label}/values"
-        text = await _required(cluster, base + path)
-        texts.append(Text(where=f"metrics {path}", text=text, kind=Kind.TELEMETRY))
-    name, port = at.traces.split(":")
-    await _traces(cluster, f"http://{name}.{at.namespace}:{port}", "traces", texts)
+    metrics, traces = (
+        service_path(name, int(port), "api", namespace=at.namespace)
+        for name, port in (at.metrics.split(":"), at.traces.split(":"))
+    )
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def read(path: str) -> Any:
+        async with limit:
+            answer = await cluster.raw("GET", f"{metrics}/v1/{path}")
+        texts.append(Text(where=f"metrics {path}", text=json.dumps(answer), kind=Kind.TELEMETRY))
+        return answer
+
+    labels = [one for one in (await read("labels"))["data"] if one not in ("__name__", "le", "uid", "id")]
+    with first_error():
+        async with anyio.create_task_group() as group:
+            group.start_soon(_traces, cluster, traces, "traces", texts)
+            for label in ("__name__", *labels[:MOST_LABELS]):
+                group.start_soon(read, f"label/{label}/values")
 
 
-async def _fetched(cluster: Cluster, url: str) -> str | None:
-    """A page, or None where nobody answers: the incident may be that the server is down."""
-    reply = await cluster.request(url)
-    return reply.body if reply.status == 200 else None
-
-
-async def _required(cluster: Cluster, url: str) -> str:
-    reply = await cluster.request(url)
-    if reply.status != 200:
-        raise Unavailable(f"{url}: {reply.error or reply.status}")
-    return reply.body
+async def _answered(cluster: Cluster, path: str, query: Mapping[str, str] | None = None) -> str | None:
+    """What is answered, or None where nobody answers: the incident may be that the server is down."""
+    try:
+        return json.dumps(await cluster.raw("GET", path, query=query))
+    except (NotFound, Unavailable):
+        return None
 
 
 async def from_own_pod(scene: Scene, image: str, within: float = 60.0) -> Text:

@@ -20,7 +20,6 @@ if not output.is_terminal:
 
 _MARK = {
     Outcome.DONE: "[green]done[/]",
-    Outcome.CACHED: "[dim]cached[/]",
     Outcome.FAILED: "[red]failed[/]",
     Outcome.CANCELLED: "[yellow]cancelled[/]",
 }
@@ -28,7 +27,10 @@ _MARK = {
 
 @dataclass
 class ConsoleProgress:
-    """A `Progress` that prints when a step begins and ends, and its newest line now and then on a terminal."""
+    """A `Progress` that prints when a step begins and ends, and its newest line now and then on a terminal.
+
+    A step whose result was there already has done nothing, and is not told.
+    """
 
     quiet: bool = False
     _status: Status | None = field(default=None, init=False)
@@ -50,7 +52,7 @@ class ConsoleProgress:
 
     def finished(self, step: str, outcome: Outcome, *, seconds: float) -> None:
         self._open.pop(step, None)
-        if not self.quiet:
+        if not self.quiet and outcome is not Outcome.CACHED:
             console.print(f"    {step}: {_MARK[outcome]} [dim]{seconds:.1f} s[/]")
         self._redraw()
 

@@ -6,8 +6,8 @@ should be), or unscored (it was, but could not be judged). Only errors that must
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -84,17 +84,6 @@ class BeginsAudit(Protocol):
     def __call__(self, world: World, incident: Incident, emit: Emit) -> AbstractAsyncContextManager[AuditUnderWay]: ...
 
 
-class _NoAudit:
-    async def finish(self, agent: AgentOnCall) -> None:
-        return
-
-
-@asynccontextmanager
-async def no_audit(world: World, incident: Incident, emit: Emit) -> AsyncIterator[AuditUnderWay]:
-    """Nobody looks; docs/audit.md says when runs will have it done."""
-    yield _NoAudit()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """What is to be attempted, by whom, and how it is graded."""
@@ -104,7 +93,7 @@ class Order:
     provenance: Provenance
     agent: AgentFacts
     make_agent: MakesAgent
-    begin_audit: BeginsAudit = no_audit
+    begin_audit: BeginsAudit
     attempt: int
     judge: Judge
     profile: str

@@ -28,6 +28,7 @@ from sregym.errors import LeakError, RecoveryError, SregymError, principal
 from sregym.events import Emit, silent
 from sregym.gateway.desk import Desk
 from sregym.gateway.node.tool import NodeTool
+from sregym.gateway.telemetry.access import TelemetryAccess
 from sregym.settings import Settings
 
 AUDITOR = "nop"
@@ -66,6 +67,7 @@ class Looking:
                 ),
                 made=await problem.app.manifests(problem.ships()),
                 changed_at=self.incident.began_at,
+                telemetry=TelemetryAccess.of(lab.site.profile),
             )
             evidence = await collect(scene)
             if own_pod is not None:

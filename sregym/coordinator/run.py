@@ -19,7 +19,7 @@ from sregym.api.problem import Problem
 from sregym.catalogue import Entry
 from sregym.cluster.journal import Journal
 from sregym.coordinator.attempt import AgentOnCall, MakesAgent, Order, run_attempt
-from sregym.coordinator.auditing import node_tool
+from sregym.coordinator.auditing import LeakAudit, node_tool
 from sregym.coordinator.lab import Lab, Site, open_lab
 from sregym.coordinator.recovery import abandon_cluster
 from sregym.errors import AgentError, ClusterError, CommandError, PrerequisiteError, RecoveryError
@@ -134,6 +134,7 @@ class Runner:
             provenance=task.entry.variant.provenance,
             agent=self._facts(task.agent),
             make_agent=self._agents(lab, task.agent),
+            begin_audit=LeakAudit.of(lab, self.settings).begin,
             attempt=task.attempt,
             judge=self.plan.judge,
             profile=self.plan.profile,

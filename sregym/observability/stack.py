@@ -205,6 +205,6 @@ def _placement() -> dict[str, Any]:
     }
 
 
-def service_path(service: str, port: int, path: str) -> str:
-    """The API server's way to a Service of the stack."""
-    return f"/api/v1/namespaces/{NAMESPACE}/services/{service}:{port}/proxy/{path.lstrip('/')}"
+def service_path(service: str, port: int, path: str, *, namespace: str = NAMESPACE) -> str:
+    """The API server's way to a Service, of the stack unless said otherwise."""
+    return f"/api/v1/namespaces/{namespace}/services/{service}:{port}/proxy/{path.lstrip('/')}"

@@ -74,6 +74,7 @@ class Stand:
             provenance=Provenance.NEW,
             agent=AgentFacts(name="scripted"),
             make_agent=makes,
+            begin_audit=clean,
             attempt=1,
             judge=changes.pop("judge", OfflineJudge()),
             profile="lite",
@@ -332,6 +333,18 @@ async def test_the_namespace_is_gone_afterwards(stand: Stand) -> None:
 
     await stand.attempt(good)
     assert await stand.cluster.find(Ref(KIND, NAMESPACE)) is None
+
+
+class Clean:
+    """An audit that finds nothing."""
+
+    async def finish(self, agent: object) -> None:
+        return
+
+
+@asynccontextmanager
+async def clean(world: World, incident: Incident, emit: Emit) -> AsyncIterator[Clean]:
+    yield Clean()
 
 
 class Found:

@@ -14,7 +14,7 @@ KILLED = 137
 PROBES = ("readinessProbe", "startupProbe", "livenessProbe")
 
 
-def scaled_to_zero(world: World) -> Iterator[Finding]:
+def without_replicas(world: World) -> Iterator[Finding]:
     """A workload that is told to run nothing."""
     for workload in world.workloads:
         if workload["kind"] != "DaemonSet" and dig(workload, "spec", "replicas", default=1) == 0:
@@ -83,7 +83,7 @@ def never_ready(world: World) -> Iterator[Finding]:
             continue
         for container in containers_of(workload):
             for probe in PROBES:
-                if finding := _judge_probe(world, workload, container, probe, messages[-1]):
+                if finding := _reason_of_probe(world, workload, container, probe, messages[-1]):
                     yield finding
 
 
@@ -150,7 +150,7 @@ def _memory_of_siblings(world: World, workload: Obj, container: Obj) -> Obj:
     return {"limits": {"memory": None}}
 
 
-def _judge_probe(world: World, workload: Obj, container: Obj, probe: str, message: str) -> Finding | None:
+def _reason_of_probe(world: World, workload: Obj, container: Obj, probe: str, message: str) -> Finding | None:
     asked = container.get(probe)
     if not asked:
         return None
@@ -182,4 +182,4 @@ def _probe_of_siblings(world: World, workload: Obj, container: Obj, probe: str) 
     return None
 
 
-RULES = (scaled_to_zero, unschedulable, killed_for_memory, never_ready, no_image, crashing)
+RULES = (without_replicas, unschedulable, killed_for_memory, never_ready, no_image, crashing)
