@@ -1,9 +1,16 @@
-"""Task groups without exception groups: callers see the errors of `sregym.errors` as they are."""
+"""Task groups without exception groups (callers see the errors of `sregym.errors` as they are), and contexts that are
+entered while something else goes on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from typing import Generic, TypeVar
+
+import anyio
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -30,3 +37,44 @@ def single_error() -> Iterator[None]:
         if error is group:
             raise
         raise error from error.__cause__
+
+
+class Beside(Generic[T]):
+    """A context in a task of its own; see `beside`."""
+
+    def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
+        self._context = context
+        self._value: list[T] = []
+        self._entered, self._leave, self._left = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def entered(self) -> T:
+        """Waits until it has been entered; returns what it gives."""
+        await self._entered.wait()
+        return self._value[0]
+
+    async def leave(self) -> None:
+        """Leaves it and waits until that is done. Idempotent."""
+        self._leave.set()
+        await self._left.wait()
+
+    async def hold(self) -> None:
+        """Enters it, and leaves it when asked to."""
+        async with self._context as value:
+            self._value.append(value)
+            self._entered.set()
+            await self._leave.wait()
+        self._left.set()
+
+
+@asynccontextmanager
+async def beside(context: AbstractAsyncContextManager[T]) -> AsyncIterator[Beside[T]]:
+    """Begins to enter a context; the body goes on meanwhile, and may leave it before what it entered later itself.
+
+    What goes wrong in the context ends the body, with that error. At the latest it is left with the body.
+    """
+    with single_error():
+        async with anyio.create_task_group() as group:
+            held = Beside(context)
+            group.start_soon(held.hold)
+            yield held
+            await held.leave()

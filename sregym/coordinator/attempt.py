@@ -21,6 +21,7 @@ from sregym.api.problem import Problem, Provenance
 from sregym.cluster.check import Observation
 from sregym.cluster.journal import Journal
 from sregym.cluster.snapshot import Snapshot
+from sregym.cluster.tasks import Beside, beside
 from sregym.coordinator.clock import AGENT, HEALTHY, PhaseClock, SessionClock
 from sregym.coordinator.putback import PutBack, put_back
 from sregym.coordinator.session import OnCall, SessionOutcome, hold_session
@@ -250,13 +251,17 @@ async def _live(bench: Bench, order: Order, draft: _Draft, journal: Journal, fol
             await until_emptied()
         with clock.phase("baseline"):
             baseline = await problem.mitigation().baseline(world.oracle_ctx)
-        await _healthy_phase(world, order.healthy_s, clock, emit)
-        async with active_fault(
-            world, baseline, clock=clock, timeouts=bench.timeouts, witness=bench.witness
-        ) as incident:
-            memory = await memory_of(bench.witness)
-            await _on_call(order, draft, world, incident, journal, folder, emit)
-            draft.lost = await lost_since(bench.witness, memory)
+        desk = Desk(app_info(problem), emit=emit)
+        # Its surroundings take seconds, in which users are served anyway; the agent itself is started much later.
+        made = order.make_agent(problem=problem, desk=desk, folder=folder, journal=journal, emit=emit)
+        async with beside(made) as surroundings:
+            await _healthy_phase(world, order.healthy_s, clock, emit)
+            async with active_fault(
+                world, baseline, clock=clock, timeouts=bench.timeouts, witness=bench.witness
+            ) as incident:
+                memory = await memory_of(bench.witness)
+                await _on_call(order, draft, world, incident, desk, surroundings, emit)
+                draft.lost = await lost_since(bench.witness, memory)
 
 
 async def _healthy_phase(world: World, seconds: float, clock: PhaseClock, emit: Emit) -> None:
@@ -268,28 +273,32 @@ async def _healthy_phase(world: World, seconds: float, clock: PhaseClock, emit: 
 
 
 async def _on_call(
-    order: Order, draft: _Draft, world: World, incident: Incident, journal: Journal, folder: Path, emit: Emit
+    order: Order,
+    draft: _Draft,
+    world: World,
+    incident: Incident,
+    desk: Desk,
+    surroundings: Beside[AgentOnCall],
+    emit: Emit,
 ) -> None:
-    """The agent's part: its surroundings, its session, and both grades."""
-    clock, desk = draft.clock, Desk(app_info(order.problem), emit=emit)
+    """The agent's part: its session, the end of its surroundings, and both grades."""
+    clock = draft.clock
 
     async def grade(taken: Submission) -> None:
         draft.diagnosis = await _grade_diagnosis(order, taken, emit)
 
     async with anyio.create_task_group() as graders, order.begin_audit(world, incident, emit) as audit:
-        begun = anyio.current_time()
-        make = order.make_agent(problem=order.problem, desk=desk, folder=folder, journal=journal, emit=emit)
-        async with make as agent:
-            clock.book("agent_setup", anyio.current_time() - begun)
-            with clock.phase("audit"):
-                await audit.finish(agent)
-            with clock.phase(AGENT):
-                draft.outcome = await hold_session(
-                    desk=desk, agent=agent, clock=draft.session, grade=grade, graders=graders, emit=emit
-                )
-            draft.usage = agent.usage()
-            begun = anyio.current_time()
-        clock.book("agent_removal", anyio.current_time() - begun)
+        with clock.phase("agent_setup"):
+            agent = await surroundings.entered()
+        with clock.phase("audit"):
+            await audit.finish(agent)
+        with clock.phase(AGENT):
+            draft.outcome = await hold_session(
+                desk=desk, agent=agent, clock=draft.session, grade=grade, graders=graders, emit=emit
+            )
+        draft.usage = agent.usage()
+        with clock.phase("agent_removal"):
+            await surroundings.leave()
         draft.mitigation = await _grade_mitigation(draft, world, incident, emit)
     if draft.diagnosis is None:
         reason = "no diagnosis was submitted" + (f" ({draft.outcome.agent_reason})" if draft.outcome else "")

@@ -23,6 +23,7 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.journal import Journal
 from sregym.cluster.objects import Obj
+from sregym.cluster.tasks import single_error
 from sregym.cluster.traffic import LoadPhase, Traffic
 from sregym.coordinator.clock import PhaseClock
 from sregym.coordinator.witnessing import Witness, clock_of, on_record
@@ -142,10 +143,13 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts, witness: 
     except (WaitTimeout, ClusterError) as error:
         raise InjectionError(f"the fault does not show: {error}") from error
     bites_at = await clock_of(witness)
-    glance = await oracle.glance(world.oracle_ctx, baseline)
-    if glance.state is not VerdictState.FAILED:
-        raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
-    await on_record(witness, bites_at)
+    with single_error():
+        async with anyio.create_task_group() as group:
+            group.start_soon(on_record, witness, bites_at)
+            glance = await oracle.glance(world.oracle_ctx, baseline)
+            if glance.state is not VerdictState.FAILED:
+                why = "; ".join(glance.reasons)
+                raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {why}")
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
     return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
 

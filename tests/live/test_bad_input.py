@@ -4,28 +4,20 @@ exit code, and leaves nothing behind. What needs no cluster is in `tests/unit/cl
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 
-from sregym.cluster.leftovers import HostThing
-from sregym.results import AttemptRecord, Status, load_run
+from sregym.results import Status
 from sregym.results.record import Grade
-from tests.live.command import ON_CLUSTER, PROBLEM, Command, Traces, call, journals, main
-from tests.live.world import world_differences
+from tests.live.attempts import agent, run
+from tests.live.command import PROBLEM, call
 
 pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1200)]
 
 MIB = 1024 * 1024
-OPTIONS = (*ON_CLUSTER, "--judge-model", "offline", "--healthy-phase", "0", "--agent-timeout", "40")
 SLEEPER = "sleep 600"
 FILLER = (
     "yes a long line of output that nobody will ever read | head -c 200000000;"
@@ -45,47 +37,6 @@ say -d '{"solution": "unknown"}'
 say -d '{"solution": "again", "stage": "diagnosis"}'
 say -d '{"solution": ""}'
 """
-
-
-def agent(folder: Path, name: str, script: str, **more: Any) -> str:
-    """Writes the description of an agent that runs a script; returns its path."""
-    path = folder / name / "agent.yaml"
-    path.parent.mkdir(parents=True)
-    spec = {"name": name, "description": "x", "image": "workstation", "command": ["bash", "-c", script], **more}
-    path.write_text(json.dumps(spec), encoding="utf-8")
-    return str(path)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A run that has ended, and all that it noted to have made on this machine while it went on."""
-
-    code: int
-    said: str
-    folder: Path
-    traces: Traces
-
-    @property
-    def records(self) -> dict[str, AttemptRecord]:
-        return {one.agent.name: one for one in load_run(self.folder).attempts}
-
-    def left_nothing(self) -> None:
-        assert journals() == []
-        assert self.traces.left() == []
-        assert anyio.run(world_differences) == []
-
-
-def run(folder: Path, *agents: str, meanwhile: Callable[[Command], None] | None = None) -> Ended:
-    arguments = [word for one in agents for word in ("--agent", one)]
-    things: dict[HostThing, None] = {}
-    with main("--problem", PROBLEM, *arguments, *OPTIONS, folder=folder) as command:
-        if meanwhile:
-            meanwhile(command)
-        while command.child.poll() is None:
-            things |= dict.fromkeys(Traces.of(journals()).things)
-            time.sleep(0.5)
-    (found,) = (folder / "results").iterdir()
-    return Ended(command.wait(), command.log.read_text(encoding="utf-8"), found, Traces(things=tuple(things)))
 
 
 def test_agents_that_do_no_good_are_graded_and_leave_nothing(tmp_path: Path) -> None:
@@ -134,22 +85,6 @@ def test_an_image_that_does_not_build_is_said_before_anything_is_broken(tmp_path
     assert ended.code == 7, ended.said
     assert "does not build" in ended.said
     assert ended.records == {}
-    ended.left_nothing()
-
-
-def test_an_attempt_goes_on_when_its_gateway_container_is_killed(tmp_path: Path) -> None:
-    submit = 'curl -s --retry 30 --retry-all-errors --retry-delay 1 -d \'{"solution": "unknown"}\' $url; '
-    script = f"url=http://$API_HOSTNAME:$API_PORT/submit; sleep 10; {submit} {submit}"
-
-    def kill_it(command: Command) -> None:
-        command.until_event("agent.started")
-        (gateway,) = (one for one in Traces.of(journals()).things if one.name.endswith("-gateway"))
-        subprocess.run(["docker", "kill", gateway.name], check=True, capture_output=True)
-        command.until_event("gateway.container_died")
-
-    ended = run(tmp_path, agent(tmp_path, "patient", script), meanwhile=kill_it)
-    assert ended.code == 0, ended.said
-    assert [one.stage for one in ended.records["patient"].submissions] == ["diagnosis", "mitigation"]
     ended.left_nothing()
 
 

@@ -104,7 +104,11 @@ UNDONE = [
     "kubectl rollout pause deployment/web",
     "kubectl cordon NODE",
     "kubectl taint nodes NODE busy=yes:PreferNoSchedule",
+    "kubectl rollout pause deployment/web; kubectl rollout resume deployment/web",
+    "kubectl set env deployment/web STEP=1; kubectl rollout undo deployment/web",
+    "kubectl cordon NODE; kubectl uncordon NODE",
 ]
+"""Each by itself; where there are two, both are undone, the last first."""
 
 
 async def test_what_the_kubectl_tool_changes_it_takes_back(site: GatewaySite, tmp_path: Path) -> None:
@@ -113,20 +117,36 @@ async def test_what_the_kubectl_tool_changes_it_takes_back(site: GatewaySite, tm
     async with place(site, tmp_path) as here, client(here.url("kubectl/mcp"), "mcp") as session:
         assert not (made := await kubectl(session, SETTINGS.replace("COLOUR", "red")))["isError"], made
         for template in UNDONE:
-            command = template.replace("NAMESPACE", site.namespace).replace("NODE", node)
-            done = await kubectl(session, command)
-            if done["isError"]:
-                failures.append((command, done))
-            elif "nothing=here" in command:
-                assert "nothing to undo" in done["undo"], done
-            else:
+            commands = template.replace("NAMESPACE", site.namespace).replace("NODE", node).split("; ")
+            undoable = []
+            for command in commands:
+                done = await kubectl(session, command)
+                if done["isError"]:
+                    failures.append((command, done))
+                elif "nothing=here" in command:
+                    assert "nothing to undo" in done["undo"], done
+                else:
+                    undoable.append(command)
+            for command in reversed(undoable):
                 back = await call(session, "rollback_command")
-                if not back.get("as_before"):
+                if not back.get("as_before") or back["undone"] != command:
                     failures.append((command, back))
         assert not failures, "\n".join(f"{command}: {said}" for command, said in failures)
         assert (await call(session, "get_previous_rollbackable_cmd"))["command"] == SETTINGS.replace("COLOUR", "red")
         assert (await call(session, "rollback_command"))["as_before"]
         assert (await kubectl(session, "kubectl get configmap settings"))["isError"]
+
+
+async def test_a_drained_node_takes_pods_again(site: GatewaySite, tmp_path: Path) -> None:
+    node = site.handle.node_names[-1]
+    async with place(site, tmp_path) as here, client(here.url("kubectl/mcp"), "mcp") as session:
+        drained = await kubectl(session, f"kubectl drain {node} --ignore-daemonsets --pod-selector=app=web")
+        assert not drained["isError"], drained
+        cordoned = f"kubectl get node {node} -o jsonpath='{{.spec.unschedulable}}'"
+        assert (await kubectl(session, cordoned))["output"] == "true"
+        back = await call(session, "rollback_command")
+        assert not back["isError"], back
+        assert (await kubectl(session, cordoned))["output"] == ""
 
 
 async def test_what_cannot_be_undone_is_said_so_and_what_fails_changes_nothing(
