@@ -18,7 +18,6 @@ from typing import IO
 
 from sregym import process
 from sregym.audit.evidence import Kind, Text
-from sregym.audit.vocabulary import Vocabulary
 from sregym.errors import AgentError, CommandError
 
 SELF = (
@@ -78,15 +77,15 @@ async def _copied(container: str) -> list[Text]:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageLooker:
-    """Looks through images and remembers what it saw in `cache`, by the image's id and the words looked for."""
+    """Looks through images and remembers what it saw in `cache`, by the image's id and our names (see `Vocabulary`)."""
 
     cache: Path
-    words: Vocabulary
+    own: tuple[str, ...]
 
     async def look(self, container: str) -> list[Text]:
         """Texts of the image of a container (made, not necessarily started). Raises AgentError."""
         image = (await _said(["docker", "inspect", "--format", "{{.Image}}", container])).strip()
-        file = self.cache / f"{re.sub(r'[^0-9a-f]', '', image)[-32:]}-{digest_of(self.words)}.json"
+        file = self.cache / f"{re.sub(r'[^0-9a-f]', '', image)[-32:]}-{digest_of(self.own)}.json"
         if file.exists():
             rows = json.loads(file.read_text(encoding="utf-8"))
         else:
@@ -100,7 +99,7 @@ class ImageLooker:
             archive = Path(folder) / "image.tar"
             await _said(["docker", "export", "--output", str(archive), container], within=EXPORT_WITHIN_S)
             with tarfile.open(archive) as tar:
-                return list(read_image(tar, self.words.own))
+                return list(read_image(tar, self.own))
 
 
 def read_image(tar: tarfile.TarFile, own: Sequence[str]) -> Iterator[tuple[str, str, str]]:
@@ -133,9 +132,9 @@ def _first_hit(handle: IO[bytes], pattern: re.Pattern[bytes]) -> str:
     return ""
 
 
-def digest_of(words: Vocabulary) -> str:
+def digest_of(words: Sequence[str]) -> str:
     """The same for the same words in every process."""
-    return hashlib.sha256("\0".join(words.own).encode()).hexdigest()[:12]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
 
 async def _said(command: Sequence[str], *, within: float = 60.0) -> str:

@@ -80,9 +80,17 @@ class Vocabulary:
 
 def folders_of(settings: Settings) -> tuple[str, ...]:
     """Where we keep things on this machine, in lower case and as they stand inside a longer path."""
+    return tuple(dict.fromkeys((*lasting_folders_of(settings), _word_of(settings.paths.results))))
+
+
+def lasting_folders_of(settings: Settings) -> tuple[str, ...]:
+    """Those of them that are the same in every run."""
     paths = settings.paths
-    folders = (paths.cache, paths.state, paths.results, Path(__file__).parents[2])
-    return tuple(dict.fromkeys(str(one.absolute()).lower().strip("/") for one in folders))
+    return tuple(dict.fromkeys(map(_word_of, (paths.cache, paths.state, Path(__file__).parents[2]))))
+
+
+def _word_of(folder: Path) -> str:
+    return str(folder.absolute()).lower().strip("/")
 
 
 def people_of_machine() -> tuple[str, ...]:

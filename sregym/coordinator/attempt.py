@@ -25,7 +25,7 @@ from sregym.cluster.tasks import Beside, beside
 from sregym.coordinator.clock import AGENT, HEALTHY, PhaseClock, SessionClock
 from sregym.coordinator.putback import PutBack, put_back
 from sregym.coordinator.session import OnCall, SessionOutcome, hold_session
-from sregym.coordinator.witnessing import emptied, lost_since, memory_of
+from sregym.coordinator.witnessing import Witness, clock_of, emptied, lost_since, memory_of, on_record
 from sregym.coordinator.world import Bench, Incident, World, active_fault, app_info, running_app
 from sregym.errors import (
     AgentError,
@@ -256,11 +256,9 @@ async def _live(bench: Bench, order: Order, draft: _Draft, journal: Journal, fol
         made = order.make_agent(problem=problem, desk=desk, folder=folder, journal=journal, emit=emit)
         async with beside(made) as surroundings:
             await _healthy_phase(world, order.healthy_s, clock, emit)
-            async with active_fault(
-                world, baseline, clock=clock, timeouts=bench.timeouts, witness=bench.witness
-            ) as incident:
+            async with active_fault(world, baseline, clock=clock, timeouts=bench.timeouts) as incident:
                 memory = await memory_of(bench.witness)
-                await _on_call(order, draft, world, incident, desk, surroundings, emit)
+                await _on_call(order, draft, world, incident, bench.witness, desk, surroundings, emit)
                 draft.lost = await lost_since(bench.witness, memory)
 
 
@@ -277,17 +275,23 @@ async def _on_call(
     draft: _Draft,
     world: World,
     incident: Incident,
+    witness: Witness | None,
     desk: Desk,
     surroundings: Beside[AgentOnCall],
     emit: Emit,
 ) -> None:
-    """The agent's part: its session, the end of its surroundings, and both grades."""
-    clock = draft.clock
+    """The agent's part: its session, the end of its surroundings, and both grades.
+
+    It is handed over once the incident is on record and has been audited.
+    """
+    clock, bites_at = draft.clock, await clock_of(witness)
 
     async def grade(taken: Submission) -> None:
         draft.diagnosis = await _grade_diagnosis(order, taken, emit)
 
     async with anyio.create_task_group() as graders, order.begin_audit(world, incident, emit) as audit:
+        with clock.phase("on_record"):
+            await on_record(witness, bites_at)
         with clock.phase("agent_setup"):
             agent = await surroundings.entered()
         with clock.phase("audit"):

@@ -16,6 +16,7 @@ from sregym.api.problem import Problem
 from sregym.audit import AuditReport, Evidence, Finding, Text, Vocabulary, examine
 from sregym.audit.collect import Scene, agent_client, collect, from_own_pod
 from sregym.audit.container import ImageLooker, look_into
+from sregym.audit.vocabulary import OWN, lasting_folders_of
 from sregym.catalogue import Entry
 from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.journal import Journal
@@ -107,7 +108,9 @@ class LeakAudit:
     @classmethod
     def of(cls, lab: Lab, settings: Settings) -> LeakAudit:
         words = Vocabulary.of(lab.site.catalogue, settings)
-        return cls(lab=lab, words=words, images=ImageLooker(cache=settings.paths.cache / "audit", words=words))
+        # An image was made before the run, and cannot know its results' folder.
+        images = ImageLooker(cache=settings.paths.cache / "audit", own=(*OWN, *lasting_folders_of(settings)))
+        return cls(lab=lab, words=words, images=images)
 
     @asynccontextmanager
     async def begin(self, world: World, incident: Incident, emit: Emit) -> AsyncIterator[Looking]:

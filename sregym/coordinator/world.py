@@ -23,10 +23,9 @@ from sregym.cluster.contract import Cluster
 from sregym.cluster.editor import JournalledEditor
 from sregym.cluster.journal import Journal
 from sregym.cluster.objects import Obj
-from sregym.cluster.tasks import single_error
 from sregym.cluster.traffic import LoadPhase, Traffic
 from sregym.coordinator.clock import PhaseClock
-from sregym.coordinator.witnessing import Witness, clock_of, on_record
+from sregym.coordinator.witnessing import Witness
 from sregym.errors import ClusterError, InjectionError, RecoveryError, WaitTimeout
 from sregym.events import Emit
 from sregym.gateway.desk import AppInfo
@@ -112,7 +111,7 @@ class Incident:
 
 @asynccontextmanager
 async def active_fault(
-    world: World, baseline: Baseline, *, clock: PhaseClock, timeouts: Timeouts, witness: Witness | None = None
+    world: World, baseline: Baseline, *, clock: PhaseClock, timeouts: Timeouts
 ) -> AsyncIterator[Incident]:
     """The problem's fault, injected and confirmed: the symptom has held and the oracle says FAILED.
 
@@ -120,7 +119,7 @@ async def active_fault(
     """
     try:
         with clock.phase("inject"):
-            incident = await inject(world, baseline, timeouts, witness)
+            incident = await inject(world, baseline, timeouts)
         yield incident
     finally:
         with clock.phase("undo"), anyio.move_on_after(timeouts.teardown_s, shield=True) as budget:
@@ -129,8 +128,8 @@ async def active_fault(
             raise RecoveryError(f"undoing the fault took longer than {timeouts.teardown_s:g} s")
 
 
-async def inject(world: World, baseline: Baseline, timeouts: Timeouts, witness: Witness | None = None) -> Incident:
-    """The fault, injected and shown to bite, and on record with the witness where there is one.
+async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incident:
+    """The fault, injected and shown to bite.
 
     Undoing it is the caller's. Raises InjectionError.
     """
@@ -142,14 +141,9 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts, witness: 
         symptom = await ctx.until(problem.symptom(), within=timeouts.symptom_s)
     except (WaitTimeout, ClusterError) as error:
         raise InjectionError(f"the fault does not show: {error}") from error
-    bites_at = await clock_of(witness)
-    with single_error():
-        async with anyio.create_task_group() as group:
-            group.start_soon(on_record, witness, bites_at)
-            glance = await oracle.glance(world.oracle_ctx, baseline)
-            if glance.state is not VerdictState.FAILED:
-                why = "; ".join(glance.reasons)
-                raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {why}")
+    glance = await oracle.glance(world.oracle_ctx, baseline)
+    if glance.state is not VerdictState.FAILED:
+        raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
     return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
 
