@@ -46,6 +46,10 @@ class Command:
             assert time.monotonic() < deadline, f"no {name} within {within:g} s:\n{self.log.read_text()[-3000:]}"
             time.sleep(0.02)
 
+    def gateways(self) -> list[int]:
+        """Process ids of its gateways."""
+        return [pid for pid in map(int, _gateways()) if _parent_of(pid) == self.child.pid]
+
     def kill(self) -> None:
         """SIGKILL: nothing in the process can react."""
         self.child.kill()
@@ -127,6 +131,11 @@ def _is_there(thing: HostThing) -> bool:
     done = subprocess.run(argv, check=False, capture_output=True, text=True)
     assert done.returncode == 0 or "no such" in done.stderr.lower() or "not found" in done.stderr.lower(), done.stderr
     return done.returncode == 0
+
+
+def _parent_of(pid: int) -> int:
+    """See proc(5): the second field after the command's name, which may hold anything."""
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 def _gateways() -> Iterator[str]:

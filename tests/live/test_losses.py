@@ -23,22 +23,25 @@ pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(1200
 
 STORES = ("prometheus", "victoria-logs", "jaeger")
 GATEWAY = ("gateway-container", "gateway-process")
-SUBMIT = 'curl -s --retry 30 --retry-all-errors --retry-delay 1 -d \'{"solution": "unknown"}\' $url; '
-PATIENT = f"url=http://$API_HOSTNAME:$API_PORT/submit; sleep 15; {SUBMIT} {SUBMIT}"
+PATIENT = """
+submit() { curl -s --retry 30 --retry-all-errors --retry-delay 1 -d "$1" http://$API_HOSTNAME:$API_PORT/submit; }
+sleep 15
+submit '{"solution": "unknown"}'
+submit '{"solution": ""}'
+"""
 
 
-def take_away(what: str) -> None:
+def take_away(what: str, command: Command) -> None:
     """Kills one thing of the attempt that is under way."""
-    things = Traces.of(journals()).things
     if what in STORES:
         anyio.run(kill_pod_of_stack, what)
     elif what == "gateway-container":
+        things = Traces.of(journals()).things
         (container,) = (one for one in things if one.kind == "container" and one.name.endswith("-gateway"))
         subprocess.run(["docker", "kill", container.name], check=True, capture_output=True)
     else:
-        (process,) = (one for one in things if one.kind == "process")
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        (process,) = command.gateways()
+        os.kill(process, signal.SIGKILL)
 
 
 def test_what_is_lost_is_never_a_failure_of_the_agent(tmp_path: Path) -> None:
@@ -47,7 +50,7 @@ def test_what_is_lost_is_never_a_failure_of_the_agent(tmp_path: Path) -> None:
     def take_each_away(command: Command) -> None:
         for number, what in enumerate(lost, 1):
             command.until_event("agent.started", count=number)
-            take_away(what)
+            take_away(what, command)
             command.until_event("attempt.ended", count=number)
 
     ended = run(tmp_path, *(agent(tmp_path, what, PATIENT) for what in lost), meanwhile=take_each_away)
