@@ -7,7 +7,7 @@ be on. Leaving a context takes back what entering it did.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -18,6 +18,7 @@ from sregym.api.app import App, FaultContext, OracleContext
 from sregym.api.grading import Verdict, VerdictState
 from sregym.api.oracle import Baseline, Oracle
 from sregym.api.problem import Problem
+from sregym.cluster import waits
 from sregym.cluster.check import Observation
 from sregym.cluster.contract import Cluster
 from sregym.cluster.editor import JournalledEditor
@@ -30,6 +31,9 @@ from sregym.errors import ClusterError, InjectionError, RecoveryError, WaitTimeo
 from sregym.events import Emit
 from sregym.gateway.desk import AppInfo
 from sregym.settings import Timeouts
+
+JUDGED_WITHIN_S = 30.0
+"""For how long an oracle that cannot judge is asked again before the incident is given up."""
 
 
 class Users(Protocol):
@@ -141,11 +145,24 @@ async def inject(world: World, baseline: Baseline, timeouts: Timeouts) -> Incide
         symptom = await ctx.until(problem.symptom(), within=timeouts.symptom_s)
     except (WaitTimeout, ClusterError) as error:
         raise InjectionError(f"the fault does not show: {error}") from error
-    glance = await oracle.glance(world.oracle_ctx, baseline)
+    glance = await _glance(oracle, world, baseline)
     if glance.state is not VerdictState.FAILED:
         raise InjectionError(f"the symptom holds, but the oracle says {glance.state}: {'; '.join(glance.reasons)}")
     ctx.emit("fault.confirmed", symptom=symptom.check, seconds=anyio.current_time() - begun, oracle=glance.reasons)
     return Incident(began_at=began_at, symptom=symptom, oracle=oracle, baseline=baseline, glance=glance)
+
+
+async def _glance(oracle: Oracle, world: World, baseline: Baseline) -> Verdict:
+    """The oracle's glance; again for a while where it could not judge: the load generator was held up, say."""
+    seen: list[Verdict] = []
+
+    async def judged() -> Verdict | None:
+        seen.append(await oracle.glance(world.oracle_ctx, baseline))
+        return None if seen[-1].state is VerdictState.UNSCORED else seen[-1]
+
+    with suppress(WaitTimeout):
+        await waits.poll(judged, what="the oracle can judge", every=1.0, within=JUDGED_WITHIN_S)
+    return seen[-1]
 
 
 def app_info(problem: Problem) -> AppInfo:

@@ -150,6 +150,18 @@ async def test_a_fault_that_does_not_bite_voids_the_attempt(stand: Stand) -> Non
     assert await stand.world_is_clean()
 
 
+async def test_an_oracle_that_cannot_judge_the_incident_is_asked_again(stand: Stand) -> None:
+    record = await stand.attempt(good, problem=BackIsGone(app=Shop(), blind=["late requests"] * 3))
+    assert record.status is Status.GRADED
+
+
+async def test_an_oracle_that_never_can_voids_the_attempt(stand: Stand) -> None:
+    record = await stand.attempt(good, problem=BackIsGone(app=Shop(), blind=["late requests"] * 100))
+    assert record.status is Status.VOID
+    assert "late requests" in record.reason
+    assert await stand.world_is_clean()
+
+
 async def test_what_was_seen_of_earlier_attempts_is_forgotten_first(stand: Stand) -> None:
     await stand.attempt(good)
     assert stand.witness.emptied_times == 1

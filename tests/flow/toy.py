@@ -157,8 +157,12 @@ class ScaleDown(Fault):
 @dataclass(frozen=True, kw_only=True)
 class WantsBack(Oracle):
     error: str = ""
+    blind: list[str] | None = None
+    """Why it cannot judge, a reason for each glance; then it can."""
 
     async def glance(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
+        if self.blind:
+            return Verdict.unscored(self.blind.pop(0))
         return Verdict.of(await Wants("back").observe(ctx))
 
     async def check(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
@@ -175,6 +179,7 @@ class BackIsGone(Problem):
     layer = Layer.KUBERNETES
     bites: bool = True
     probe_error: str = ""
+    blind: list[str] | None = None
 
     def fault(self) -> Fault:
         return ScaleDown("back", bites=self.bites)
@@ -196,7 +201,7 @@ class BackIsGone(Problem):
         ]
 
     def mitigation(self) -> Oracle:
-        return WantsBack(error=self.probe_error)
+        return WantsBack(error=self.probe_error, blind=self.blind)
 
     def repairs(self) -> Sequence[Repair]:
         return [
