@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -63,6 +63,8 @@ NODE_LOOKS: Sequence[Mapping[str, Any]] = (
     {"op": "network", "what": "filter"},
 )
 MOST_LABELS = 80
+ANSWERED_WITHIN_S = 5.0
+"""For an application's own stores, which may be what is broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,7 +279,8 @@ async def _traces(cluster: Cluster, store: str, where: str, texts: list[Text]) -
             texts.append(Text(where=f"{where}: {shown}", text=text, kind=Kind.TELEMETRY))
 
     async with anyio.create_task_group() as group:
-        for service in json.loads(listed).get("data") or []:
+        answer = json.loads(listed)
+        for service in (answer.get("data") or []) if isinstance(answer, dict) else []:
             group.start_soon(read, f"services/{quote(service, safe='')}/operations", {})
             group.start_soon(read, "traces", {"service": service, "limit": "3", "lookback": "1h"})
 
@@ -308,11 +311,11 @@ async def _telemetry(scene: Scene, texts: list[Text]) -> None:
 
 
 async def _answered(cluster: Cluster, path: str, query: Mapping[str, str] | None = None) -> str | None:
-    """What is answered, or None where nobody answers: the incident may be that the server is down."""
-    try:
-        return json.dumps(await cluster.raw("GET", path, query=query))
-    except (NotFound, Unavailable):
-        return None
+    """What is answered, or None where nobody answers sensibly: the incident may be that the server is down."""
+    text: str | None = None
+    with suppress(ClusterError, ValueError), anyio.move_on_after(ANSWERED_WITHIN_S):
+        text = json.dumps(await cluster.raw("GET", path, query=query))
+    return text
 
 
 async def from_own_pod(scene: Scene, image: str, within: float = 60.0) -> Text:

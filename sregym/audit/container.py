@@ -16,13 +16,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
+import anyio.to_thread
+
 from sregym import process
 from sregym.audit.evidence import Kind, Text
 from sregym.errors import AgentError, CommandError
+from sregym.results.atomic import write_atomically
 
+ENVIRONMENT = "/proc/self/environ"
 SELF = (
     "/proc/self/mountinfo",
-    "/proc/self/environ",
+    ENVIRONMENT,
     "/proc/cmdline",
     "/proc/version",
     "/etc/hosts",
@@ -38,21 +42,37 @@ EXPORT_WITHIN_S = 120.0
 NO_SUCH_PROGRAM = (125, 126, 127)
 
 
-async def look_into(container: str) -> list[Text]:
-    """What the agent will find in its container. Raises AgentError where Docker cannot say."""
+async def is_of_image(container: str, image: str) -> bool:
+    """Whether a container is one of an image. Raises AgentError where Docker cannot say."""
+    made_of = (await _said(["docker", "inspect", "--format", "{{.Image}}", container])).strip()
+    return made_of == (await _said(["docker", "image", "inspect", "--format", "{{.Id}}", image])).strip()
+
+
+async def look_into(container: str, *, ours: bool) -> list[Text]:
+    """What the agent will find in its container. Raises AgentError where Docker cannot say.
+
+    Args:
+        ours: Whether image, command and environment are ours. What an agent brings along tells it nothing.
+    """
     facts = json.loads(await _said(["docker", "inspect", container]))[0]
     config, host = facts["Config"], facts["HostConfig"]
     own = {
         "hostname": config.get("Hostname"),
-        "environment": config.get("Env"),
-        "labels": config.get("Labels"),
-        "command": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
         "mounted at": [one["Destination"] for one in facts.get("Mounts", [])],
     }
+    if ours:
+        own |= {
+            "environment": config.get("Env"),
+            "labels": config.get("Labels"),
+            "command": [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())],
+        }
+    files = [one for one in SELF if ours or one != ENVIRONMENT]
     texts = [Text(where="agent: settings of its container", text=json.dumps(own, indent=0), kind=Kind.AGENT)]
     sibling = ["docker", "run", "--rm", "--network", host["NetworkMode"], "--volumes-from", f"{container}:ro"]
     flags = ["--hostname", config["Hostname"], "--read-only", "--cap-drop", "ALL", "--user", config["User"] or "1000"]
-    seen = await process.run([*sibling, *flags, "--entrypoint", "cat", facts["Image"], *SELF], check=False, within=60.0)
+    seen = await process.run(
+        [*sibling, *flags, "--entrypoint", "cat", facts["Image"], *files], check=False, within=60.0
+    )
     if seen.code not in NO_SUCH_PROGRAM:
         texts.append(Text(where="agent: /proc and /etc", text=seen.stdout.replace("\0", "\n"), kind=Kind.AGENT))
     texts += await _copied(container)
@@ -81,30 +101,35 @@ class ImageLooker:
 
     cache: Path
     own: tuple[str, ...]
+    folders: tuple[str, ...] = ()
 
     async def look(self, container: str) -> list[Text]:
         """Texts of the image of a container (made, not necessarily started). Raises AgentError."""
         image = (await _said(["docker", "inspect", "--format", "{{.Image}}", container])).strip()
-        file = self.cache / f"{re.sub(r'[^0-9a-f]', '', image)[-32:]}-{digest_of(self.own)}.json"
-        if file.exists():
+        file = self.cache / f"{re.sub(r'[^0-9a-f]', '', image)[-32:]}-{digest_of((*self.own, *self.folders))}.json"
+        try:
             rows = json.loads(file.read_text(encoding="utf-8"))
-        else:
+        except (OSError, ValueError):
             rows = await self._export(container)
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(rows), encoding="utf-8")
+            write_atomically(file, json.dumps(rows))
         return [Text(where=where, text=text, kind=Kind(kind)) for where, text, kind in rows]
 
     async def _export(self, container: str) -> list[tuple[str, str, str]]:
         with TemporaryDirectory(prefix="image-") as folder:
             archive = Path(folder) / "image.tar"
             await _said(["docker", "export", "--output", str(archive), container], within=EXPORT_WITHIN_S)
-            with tarfile.open(archive) as tar:
-                return list(read_image(tar, self.own))
+            return await anyio.to_thread.run_sync(self._read, archive)
+
+    def _read(self, archive: Path) -> list[tuple[str, str, str]]:
+        with tarfile.open(archive) as tar:
+            return list(read_image(tar, self.own, self.folders))
 
 
-def read_image(tar: tarfile.TarFile, own: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+def read_image(tar: tarfile.TarFile, own: Sequence[str], folders: Sequence[str] = ()) -> Iterator[tuple[str, str, str]]:
     """(where, text, kind): names of all files, contents of the makers' own, and lines with our names in any other."""
-    pattern = re.compile(b"|".join(re.escape(one.encode()) for one in own), re.IGNORECASE)
+    sought = [*map(re.escape, own), *(rf"(?<![\w.-]){re.escape(one)}(?![\w.-])" for one in folders)]
+    pattern = re.compile("|".join(sought).encode(), re.IGNORECASE)
     names: list[str] = []
     for member in tar:
         names.append(member.name)

@@ -82,6 +82,14 @@ class Evidence:
         """Objects in the application's namespaces."""
         return (obj for obj in self.objects if obj["metadata"].get("namespace") in self.namespaces)
 
+    def nodes(self) -> Iterator[str]:
+        """Names of the cluster's nodes, as far as they can be seen."""
+        for obj in self.objects:
+            if obj["kind"] == "Node":
+                yield obj["metadata"]["name"]
+            elif obj["kind"] == "Pod" and (name := obj.get("spec", {}).get("nodeName")):
+                yield name
+
     @cached_property
     def words(self) -> Mapping[str, Sequence[Text]]:
         """Every different word of all objects and texts, and where it stands."""

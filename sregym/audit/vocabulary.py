@@ -55,15 +55,33 @@ SHORTEST_NAME = 4
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _GAP = re.compile(r"[^a-z0-9]+")
 COMMON_USERS = ("root", "user", "admin", "ubuntu", "debian", "runner", "oncall")
-COMMON_HOSTS = ("localhost", "workstation", "gateway", "debian", "ubuntu")
+COMMON_HOSTS = (
+    *(
+        "localhost",
+        "workstation",
+        "gateway",
+        "debian",
+        "ubuntu",
+        "server",
+        "node",
+        "worker",
+        "master",
+        "host",
+        "cluster",
+    ),
+    *("kind", "minikube", "control-plane", "controller", "docker", "kubernetes", "proxy", "registry", "data", "cloud"),
+    *("test", "dev", "build", "laptop", "desktop", "main", "manager", "scheduler", "service", "system", "default"),
+)
+"""Names that a cluster or an application has for things of its own, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """`own` are looked for anywhere in a word, in lower case; `people` (users, hosts) and `problems` as whole parts of
-    one in `normal` form; `stems` begin a part."""
+    """`own` are looked for anywhere in a word, in lower case; `folders` as whole parts of a path in it; `people` (users
+    and hosts) and `problems` as whole parts of one in `normal` form; `stems` begin a part."""
 
     own: tuple[str, ...] = OWN
+    folders: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     stems: tuple[str, ...] = STEMS
@@ -75,22 +93,24 @@ class Vocabulary:
         classes = [normal(one.__name__) for one in catalogue.primitives]
         names = {name for name in (*ids, *classes) if len(name) > SHORTEST_NAME and "_" in name}
         people = tuple(normal(one) for one in people_of_machine())
-        return cls(own=(*OWN, *folders_of(settings)), people=people, problems=tuple(sorted(names)))
+        return cls(folders=folders_of(settings), people=people, problems=tuple(sorted(names)))
 
 
 def folders_of(settings: Settings) -> tuple[str, ...]:
     """Where we keep things on this machine, in lower case and as they stand inside a longer path."""
-    return tuple(dict.fromkeys((*lasting_folders_of(settings), _word_of(settings.paths.results))))
+    return tuple(dict.fromkeys((*lasting_folders_of(settings), *_words_of(settings.paths.results))))
 
 
 def lasting_folders_of(settings: Settings) -> tuple[str, ...]:
     """Those of them that are the same in every run."""
     paths = settings.paths
-    return tuple(dict.fromkeys(map(_word_of, (paths.cache, paths.state, Path(__file__).parents[2]))))
+    return tuple(dict.fromkeys(_words_of(paths.cache, paths.state, Path(__file__).parents[2])))
 
 
-def _word_of(folder: Path) -> str:
-    return str(folder.absolute()).lower().strip("/")
+def _words_of(*folders: Path) -> list[str]:
+    """As they stand in a longer path. A folder right below the root says nothing: anybody has a `/data`."""
+    words = [str(folder.absolute()).lower().strip("/") for folder in folders]
+    return [word for word in words if "/" in word]
 
 
 def people_of_machine() -> tuple[str, ...]:

@@ -21,12 +21,14 @@ class OwnNames:
     name: ClassVar[str] = "own-names"
 
     def find(self, evidence: Evidence, words: Vocabulary) -> Iterator[Finding]:
-        people = tuple(f"_{one}_" for one in words.people)
+        nodes = {normal(one) for one in evidence.nodes()}
+        people = tuple(f"_{one}_" for one in words.people if one not in nodes)
 
         def bad(word: str) -> str | None:
             low, padded = word.lower(), f"_{normal(word)}_"
             own = next((one for one in words.own if one in low), None)
-            return own or next((one for one in people if one in padded), None)
+            folder = next((one for one in words.folders if f"/{one}/" in f"/{low}/"), None)
+            return own or folder or next((one for one in people if one in padded), None)
 
         for where, word, line, _ in _hits(evidence, bad):
             if word not in INTERFACE and word not in evidence.allowed:

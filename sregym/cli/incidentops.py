@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,6 +33,18 @@ Format = Literal["jsonl", "atif"]
 incidentops_app = Cyclopts(name="incidentops", help="The deterministic simulator: serve, run, eval, replay.")
 
 
+@contextmanager
+def _with_its_extra() -> Iterator[None]:
+    """Raises PrerequisiteError where the simulator's libraries are not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise PrerequisiteError(
+            f"{error.name} is not installed here: the simulator's server has libraries of its own",
+            cure="call it with: scripts/uv run --extra incidentops main.py incidentops ...",
+        ) from error
+
+
 @incidentops_app.command
 async def serve(*, host: str | None = None, port: int | None = None, db: str | None = None) -> None:
     """Serve OpenEnv, MCP and the page to play. Defaults come from INCIDENTOPS_HOST, _PORT and _DB.
@@ -44,8 +58,9 @@ async def serve(*, host: str | None = None, port: int | None = None, db: str | N
     db
         SQLite file for episodes, or `:memory:`.
     """
-    from sregym.incidentops.server.app import collect_seldom, serving
-    from sregym.incidentops.settings import ServerSettings
+    with _with_its_extra():
+        from sregym.incidentops.server.app import collect_seldom, serving
+        from sregym.incidentops.settings import ServerSettings
 
     given = {key: value for key, value in {"host": host, "port": port, "db": db}.items() if value is not None}
     settings = ServerSettings().model_copy(update=given)
@@ -104,8 +119,9 @@ def _known(scenarios: list[str]) -> list[str]:
 def _run_policy(
     policy: PolicyName, tasks: list[str], *, level: Level, seed: int, out: Path | None, format: Format
 ) -> None:
-    from sregym.incidentops import transcript
-    from sregym.incidentops.runner import SUCCESS
+    with _with_its_extra():
+        from sregym.incidentops import transcript
+        from sregym.incidentops.runner import SUCCESS
 
     written: list[dict[str, object]] = []
     for task in tasks:
@@ -131,9 +147,10 @@ def _run_policy(
 
 
 def _run_model(tasks: list[str], *, level: Level, seed: int) -> None:
-    from sregym.incidentops import inference
-    from sregym.incidentops.runner import LiteLlmModel
-    from sregym.incidentops.settings import RunnerSettings
+    with _with_its_extra():
+        from sregym.incidentops import inference
+        from sregym.incidentops.runner import LiteLlmModel
+        from sregym.incidentops.settings import RunnerSettings
 
     settings = RunnerSettings()
     inference.run(settings=settings, model=LiteLlmModel(settings), say=_say, tasks=tasks, level=level, seed=seed)

@@ -53,6 +53,16 @@ def _price(settings: Models) -> Price | None:
     return Price(input=into, output=out, cached=settings.agent_cached_price)
 
 
+def check_key(settings: Models, name: str) -> None:
+    """Raises PrerequisiteError where a model surely cannot be asked. Other providers' keys are LiteLLM's business."""
+    provider = name.partition("/")[0] if "/" in name else ""
+    if provider == "local" and not settings.agent_api_base:
+        raise PrerequisiteError(f"the model {name} has no address", cure="set AGENT_API_BASE to its server's URL")
+    known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
+    if provider in known and not settings.agent_api_base and settings.key_for(provider, public=True) is None:
+        raise PrerequisiteError(f"the model {name} has no key", cure=f"set {known[provider]} or AGENT_API_KEY")
+
+
 def _check_budget(access: ModelAccess) -> None:
     cost, tokens = access.budget.cost_usd, access.budget.tokens
     if (cost is not None and cost <= 0) or (tokens is not None and tokens <= 0):

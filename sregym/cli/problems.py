@@ -12,7 +12,7 @@ from cyclopts import App as Cyclopts
 from cyclopts import Parameter
 from jinja2 import Template
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sregym.api.app import Profile
 from sregym.api.problem import Problem
@@ -103,7 +103,14 @@ def _facts(entry: Entry) -> dict[str, object]:
 
 
 def _print_list(entries: tuple[Entry, ...], catalogue: Catalogue) -> None:
-    table = Table("problem", "class", "layer", "provenance", "suites", title=f"{len(entries)} problems")
+    table = Table(
+        Column("problem", overflow="fold", no_wrap=True),
+        "class",
+        "layer",
+        "provenance",
+        "suites",
+        title=f"{len(entries)} problems",
+    )
     for one in entries:
         suites = ", ".join(sorted(one.variant.suites))
         primitive = one.primitive

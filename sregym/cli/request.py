@@ -9,7 +9,7 @@ from pathlib import Path
 from sregym.agents.spec import AgentSpec, load_agent
 from sregym.api.app import Profile
 from sregym.catalogue import Entry
-from sregym.cli.model import model_of
+from sregym.cli.model import check_key, model_of
 from sregym.cluster.providers.base import ClusterSpec
 from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.coordinator.lab import Content
@@ -79,6 +79,8 @@ def request_of(
     for one in specs:
         if one.needs_model and not name:
             raise PrerequisiteError(f"agent {one.name} needs a model", cure="give one with --model or AGENT_MODEL_ID")
+    if name and any(one.needs_model for one in specs):
+        check_key(settings.models, name)
     internet = internet or InternetAccess()
     return Request(
         entries=entries,

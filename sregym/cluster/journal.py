@@ -230,8 +230,19 @@ def folder_of(state_dir: Path, identity: str) -> Path:
     return state_dir / "journals" / identity
 
 
+def clusters_with_journals(state_dir: Path) -> list[str]:
+    """Identities of the clusters that have journals which are not closed. Opens none: their runs may be alive."""
+    root = state_dir / "journals"
+    return sorted({path.parent.name for path in root.glob(f"*/*{SUFFIX}")})
+
+
+def journals_of(state_dir: Path, identity: str) -> list[str]:
+    """Names of the attempts that have a journal on a cluster. Opens none."""
+    return sorted(path.stem for path in folder_of(state_dir, identity).glob(f"*{SUFFIX}"))
+
+
 def open_journals(state_dir: Path, identity: str | None = None) -> list[Journal]:
-    """The journals that are not closed, oldest first; of one cluster, or of all.
+    """The journals that are not closed, oldest first; of one cluster, or of all. For the holder of their leases.
 
     A file that holds no whole first line was cut while it was being made: nothing was done yet, so it is removed.
     """

@@ -80,7 +80,7 @@ class AuditUnderWay(Protocol):
 
 
 class BeginsAudit(Protocol):
-    """Begins to look for leaks, while the agent's surroundings are made."""
+    """Begins to look for leaks, while the incident gets on record."""
 
     def __call__(self, world: World, incident: Incident, emit: Emit) -> AbstractAsyncContextManager[AuditUnderWay]: ...
 

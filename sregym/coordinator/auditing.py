@@ -15,7 +15,7 @@ from sregym.agents.spec import load_agent
 from sregym.api.problem import Problem
 from sregym.audit import AuditReport, Evidence, Finding, Text, Vocabulary, examine
 from sregym.audit.collect import Scene, agent_client, collect, from_own_pod
-from sregym.audit.container import ImageLooker, look_into
+from sregym.audit.container import ImageLooker, is_of_image, look_into
 from sregym.audit.vocabulary import OWN, lasting_folders_of
 from sregym.catalogue import Entry
 from sregym.cluster.editor import JournalledEditor
@@ -82,8 +82,9 @@ class Looking:
         """All evidence, the agent's container included where there is one. Raises AgentError."""
         texts: list[Text] = []
         if container is not None:
-            texts += await look_into(container)
-            texts += await self.audit.images.look(container)
+            ours = await is_of_image(container, self.audit.lab.site.agent_images.workstation)
+            texts += await look_into(container, ours=ours)
+            texts += await self.audit.images.look(container) if ours else []
         await self._seen.wait()
         assert self.evidence is not None
         return replace(self.evidence, texts=(*self.evidence.texts, *texts))
@@ -109,7 +110,7 @@ class LeakAudit:
     def of(cls, lab: Lab, settings: Settings) -> LeakAudit:
         words = Vocabulary.of(lab.site.catalogue, settings)
         # An image was made before the run, and cannot know its results' folder.
-        images = ImageLooker(cache=settings.paths.cache / "audit", own=(*OWN, *lasting_folders_of(settings)))
+        images = ImageLooker(cache=settings.paths.cache / "audit", own=OWN, folders=lasting_folders_of(settings))
         return cls(lab=lab, words=words, images=images)
 
     @asynccontextmanager

@@ -6,14 +6,14 @@ with. A journal whose cluster is gone needs only its host things removed.
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from sregym.cluster import recovery
 from sregym.cluster.contract import Cluster
-from sregym.cluster.journal import Journal, open_journals
+from sregym.cluster.journal import Journal, clusters_with_journals, journals_of, open_journals
 from sregym.cluster.lease import lease
 from sregym.cluster.snapshot import Snapshot
 from sregym.coordinator.putback import put_back
@@ -99,24 +99,21 @@ async def abandon_cluster(state: Path, identity: str, *, emit: Emit = silent) ->
 async def forget_replaced(
     state: Path, kubeconfig: Path, context: str | None, identity: str, *, emit: Emit = silent
 ) -> list[Recovered]:
-    """Cleans this machine of what runs left on earlier clusters that were reached the same way as this one.
+    """Cleans this machine of what runs left on earlier clusters of ours that were reached the same way as this one.
 
-    Such a cluster is gone: nothing of it can be put back. Journals of a run that is alive are left alone.
+    Such a cluster is gone: nothing of it can be put back. Journals of a run that is alive are left alone, and so are
+    those of clusters that others use, and what cannot be read or removed: `main.py recover` says so.
     """
     done = []
-    for journal in open_journals(state):
-        head = journal.header
-        try:
-            facts = JournalFacts.of(journal)
-        except RecoveryError:
-            continue  # `main.py recover` says so
-        if head.identity == identity or (facts.kubeconfig, facts.context) != (kubeconfig, context):
+    for other in clusters_with_journals(state):
+        if other == identity:
             continue
-        try:
-            async with lease(state, head.identity, cluster=head.cluster, holder="recover"):
-                done.append(await _abandon(journal, "its cluster was replaced", emit))
-        except PrerequisiteError:
-            continue
+        with suppress(PrerequisiteError, RecoveryError):
+            async with lease(state, other, cluster=other, holder="recover"):
+                for journal in open_journals(state, other):
+                    facts = JournalFacts.of(journal)
+                    if facts.nodes and (facts.kubeconfig, facts.context) == (kubeconfig, context):
+                        done.append(await _abandon(journal, "its cluster was replaced", emit))
     return done
 
 
@@ -125,17 +122,24 @@ async def recover_everything(state: Path, connect: Connect, *, emit: Emit = sile
 
     The journals of a run that is alive are not left-overs: its cluster is leased, and it is left alone.
     """
-    return [await _unless_in_use(state, journal, connect, emit) for journal in open_journals(state)]
+    return [
+        one
+        for identity in clusters_with_journals(state)
+        for one in await _unless_in_use(state, identity, connect, emit)
+    ]
 
 
-async def _unless_in_use(state: Path, journal: Journal, connect: Connect, emit: Emit) -> Recovered:
-    head = journal.header
+async def _unless_in_use(state: Path, identity: str, connect: Connect, emit: Emit) -> list[Recovered]:
+    """What became of one cluster's journals. They are opened under its lease: their run may be writing."""
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(lease(state, head.identity, cluster=head.cluster, holder="recover"))
+            await stack.enter_async_context(lease(state, identity, cluster=identity, holder="recover"))
         except PrerequisiteError as error:
-            return Recovered(attempt=head.attempt, problem="", how=f"left alone: {error.message}")
-        return await _recover_one(journal, connect, emit)
+            return [
+                Recovered(attempt=name, problem="", how=f"left alone: {error.message}")
+                for name in journals_of(state, identity)
+            ]
+        return [await _recover_one(journal, connect, emit) for journal in open_journals(state, identity)]
 
 
 async def _recover_one(journal: Journal, connect: Connect, emit: Emit) -> Recovered:

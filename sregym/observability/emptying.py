@@ -88,7 +88,9 @@ async def memory_of(cluster: Cluster) -> Mapping[str, str]:
 
 
 def _restarts_of(pod: Obj) -> int:
-    return sum(int(one.get("restartCount", 0)) for one in dig(pod, "status", "containerStatuses", default=[]))
+    """Of the store itself: what runs beside it in its pod holds nothing."""
+    statuses = dig(pod, "status", "containerStatuses", default=[])
+    return sum(int(one.get("restartCount", 0)) for one in statuses if one["name"] == _store_of(pod))
 
 
 async def _delete(cluster: Cluster, pod: Obj) -> None:

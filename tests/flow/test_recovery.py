@@ -30,6 +30,7 @@ class Killed:
     def __init__(self, cluster: FakeCluster, folder: Path) -> None:
         self.cluster, self.state = cluster, folder / "state"
         self.kubeconfig, self.base = folder / "kubeconfig", folder / "base.json"
+        self.nodes: tuple[str, ...] = ("worker",)
 
     async def begin(self) -> Journal:
         self.kubeconfig.write_text("{}", encoding="utf-8")
@@ -39,7 +40,12 @@ class Killed:
         base = await snapshot.take(self.cluster, namespaces=snapshot.SYSTEM_NAMESPACES, scope=snapshot.Scope.CLUSTER)
         base.save(self.base)
         facts = JournalFacts(
-            kubeconfig=self.kubeconfig, context=None, nodes=(), namespaces=(NAMESPACE,), base=self.base, problem="toy"
+            kubeconfig=self.kubeconfig,
+            context=None,
+            nodes=self.nodes,
+            namespaces=(NAMESPACE,),
+            base=self.base,
+            problem="toy",
         )
         identity = await self.cluster.identity()
         journal = Journal.create(self.state, identity=identity, attempt="one", facts=facts.as_json())
@@ -141,3 +147,34 @@ async def test_a_new_cluster_reached_the_same_way_ends_the_journals_of_the_old_o
     done = await forget_replaced(killed.state, killed.kubeconfig, None, identity)
     assert ["replaced" in one.how for one in done] == [True]
     assert not open_journals(killed.state)
+
+
+async def test_journals_of_a_cluster_in_use_are_not_even_opened(killed: Killed) -> None:
+    """Opening one ends its last line where that is half written, or removes it where it is just being made."""
+    journal = await killed.begin()
+    old = await killed.cluster.identity()
+    with journal.path.open("a", encoding="utf-8") as file:
+        file.write('{"half": "a li')
+    newborn = journal.path.with_name("newborn.jsonl")
+    newborn.write_text('{"v": 1', encoding="utf-8")
+    before = journal.path.read_bytes()
+    async with lease(killed.state, old, cluster="fake", holder="run one"):
+        assert await forget_replaced(killed.state, killed.kubeconfig, None, "another") == []
+        done = await recover_everything(killed.state, killed.connect)
+    assert [one.attempt for one in done] == ["newborn", "one"]
+    assert journal.path.read_bytes() == before
+    assert newborn.exists()
+
+
+async def test_a_journal_that_cannot_be_read_holds_up_no_other_cluster(killed: Killed) -> None:
+    journal = await killed.begin()
+    journal.path.write_text("no json\n{}\n", encoding="utf-8")
+    assert await forget_replaced(killed.state, killed.kubeconfig, None, "another") == []
+    assert journal.path.exists()
+
+
+async def test_journals_of_a_cluster_that_others_use_are_kept(killed: Killed) -> None:
+    killed.nodes = ()
+    await killed.begin()
+    assert await forget_replaced(killed.state, killed.kubeconfig, None, "another") == []
+    assert open_journals(killed.state)

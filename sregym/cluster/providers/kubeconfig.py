@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kubernetes.aio import config
 from kubernetes.aio.config.config_exception import ConfigException
+from yaml import YAMLError
 
 from sregym.cluster.providers import readiness
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterStatus, Origin
@@ -72,7 +73,7 @@ class KubeconfigProvider:
             )
         try:
             contexts, current = config.list_kube_config_contexts(str(self.kubeconfig))
-        except (ConfigException, OSError) as error:
+        except (ConfigException, OSError, YAMLError, TypeError, AttributeError, KeyError) as error:
             raise PrerequisiteError(
                 f"{self.kubeconfig} is no kubeconfig: {error}", cure="name a file that kubectl can use"
             ) from error

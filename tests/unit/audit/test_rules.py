@@ -8,19 +8,22 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sregym.audit import RULES, Evidence, Text, Vocabulary, examine
 from sregym.audit.evidence import Kind, PodRule
-from sregym.audit.vocabulary import is_natural, normal
+from sregym.audit.vocabulary import folders_of, is_natural, normal, people_of_machine
 from sregym.cluster.objects import Obj, dig
+from sregym.settings import Paths, Settings
 
 NAMESPACE = "shop"
 INSTALLED, CHANGED = datetime(2025, 1, 1, 12, 0, tzinfo=UTC), datetime(2025, 1, 1, 12, 5, tzinfo=UTC)
 WORDS = Vocabulary(
-    own=("sregym", "home/ada/.cache/bench"),
+    own=("sregym",),
+    folders=("home/ada/.cache/bench",),
     people=("ada_lovelace",),
     problems=("wrong_target_port", "scale_pod_zero_social_net"),
 )
@@ -241,3 +244,24 @@ def test_an_unchanged_last_applied_annotation_is_no_answer() -> None:
 @pytest.mark.parametrize("style", ["WrongTargetPort", "wrong-target-port", "wrong_target.port", "Wrong Target Port"])
 def test_styles_have_one_normal_form(style: str) -> None:
     assert normal(style) == "wrong_target_port"
+
+
+def test_a_folder_that_only_begins_or_ends_like_ours_is_none_of_ours() -> None:
+    for text in ("/home/ada/.cache/benches", "/srv/home/ada/.cache", "ada/.cache/bench"):
+        assert found(with_text(text, Kind.POD)(clean())) == []
+
+
+def test_the_hosts_name_is_no_news_where_the_host_is_a_node() -> None:
+    planted = with_text("node ada-lovelace is ready", Kind.NODE)(clean())
+    assert found(planted) == ["own-names"]
+    assert found(with_object({"kind": "Node", "metadata": {"name": "ada-lovelace"}})(planted)) == []
+
+
+def test_names_that_anybody_has_give_nothing_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", lambda: "root")
+    monkeypatch.setattr("socket.gethostname", lambda: "worker")
+    assert people_of_machine() == ()
+    paths = Paths.model_construct(cache=Path("/data"), state=Path("/var/lib/x"), results=Path("/results"))
+    folders = folders_of(Settings.model_construct(paths=paths))
+    assert "var/lib/x" in folders
+    assert not {"data", "results"} & set(folders)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sregym.cli.model import limits_of, model_of
+from sregym.cli.model import check_key, limits_of, model_of
 from sregym.cli.table import render
 from sregym.errors import PrerequisiteError
 from sregym.gateway.internet.access import InternetAccess
@@ -22,7 +22,8 @@ CLOSED = InternetAccess()
 
 def settings(**more: object) -> Models:
     empty = {"agent_api_base": None, "agent_api_protocols": "", "agent_input_price": None, "agent_output_price": None,
-             "agent_cached_price": None}  # fmt: skip
+             "agent_cached_price": None, "agent_api_key": None, "openai_api_key": None, "anthropic_api_key": None,
+             "gemini_api_key": None}  # fmt: skip
     return Models.model_validate(empty | more)
 
 
@@ -96,3 +97,27 @@ def test_the_csv_says_it_too() -> None:
     wanted = {"model_calls": "3", "tokens_in": "12000", "tokens_out": "345", "cached_tokens": "9000",
               "cost_usd": "0.0123", "budget_spent": "True", "internet_access": "filtered"}  # fmt: skip
     assert {name: row[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("more", "name", "words"),
+    [
+        ({}, "local/m", "AGENT_API_BASE"),
+        ({}, "openai/gpt-5", "OPENAI_API_KEY"),
+        ({"openai_api_key": "k"}, "anthropic/claude", "ANTHROPIC_API_KEY"),
+    ],
+)
+def test_a_model_that_surely_cannot_be_asked_is_said_before_anything_is_begun(
+    more: dict[str, object], name: str, words: str
+) -> None:
+    with pytest.raises(PrerequisiteError) as raised:
+        check_key(settings(**more), name)
+    assert words in f"{raised.value} {raised.value.cure}"
+
+
+def test_a_model_with_a_key_or_an_address_can_be_asked() -> None:
+    check_key(settings(openai_api_key="k"), "openai/gpt-5")
+    check_key(settings(agent_api_key="k"), "anthropic/claude")
+    check_key(settings(agent_api_base="http://h:1/v1"), "openai/gpt-5")
+    check_key(settings(agent_api_base="http://h:1/v1"), "local/m")
+    check_key(settings(), "mistral/large")
