@@ -83,7 +83,9 @@ class KindProvider:
             handle = status.handle
         else:
             await self._check_unused(self._read_handle(spec.name))
-            if not status.exists:
+            if status.exists:
+                self._check_ours(spec.name, "it is not ready, and not ours to replace")
+            else:
                 check_port(spec)  # before anything is built for it
             if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
                 host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
@@ -107,6 +109,8 @@ class KindProvider:
     async def replace(self, spec: ClusterSpec) -> ClusterHandle:
         """See `Provider.replace`. From the same node image, so it takes as long as kind does."""
         check_spec(spec)
+        if await _containers(spec.name):
+            self._check_ours(spec.name, "it differs from before, and is not ours to replace")
         host = host_facts.look()
         await self.daemon.ensure(host)
         handle = await self._create(spec, await self.node_image(host), host)
@@ -133,6 +137,8 @@ class KindProvider:
         if await self.daemon.find() is None:
             return False
         await self._check_unused(self._read_handle(name))
+        if await _containers(name):
+            self._check_ours(name, "it is not ours to remove")
         return await self._discard(name)
 
     async def names(self) -> list[str]:
@@ -206,6 +212,19 @@ class KindProvider:
         except WaitTimeout:
             return await self.status(name)
 
+    def _check_ours(self, name: str, why: str) -> None:
+        """Raise `PrerequisiteError` where a cluster was not begun by us, with this state folder."""
+        handle = self._read_handle(name)
+        if not self._config(name).exists() or (handle is not None and handle.origin is Origin.EXISTING):
+            raise PrerequisiteError(
+                f"the kind cluster {name} was made by somebody else: {why}",
+                cure=f"use another name, or remove it yourself: kind delete cluster --name {name}",
+            )
+
+    def _config(self, name: str) -> Path:
+        """The configuration that we make a cluster from; it is there from before the cluster until it is removed."""
+        return self._folder / f"{name}.yaml"
+
     async def _check_unused(self, handle: ClusterHandle | None) -> None:
         """Raise `PrerequisiteError` where a run holds the cluster."""
         if handle is not None and handle.identity:
@@ -218,7 +237,7 @@ class KindProvider:
         if there:
             with step(self.progress, f"remove cluster {name}"):
                 await _remove(name)
-        for path in (self._handle_file(name), self._kubeconfig(name)):
+        for path in (self._handle_file(name), self._kubeconfig(name), self._config(name)):
             path.unlink(missing_ok=True)
         return bool(there)
 
@@ -240,7 +259,7 @@ class KindProvider:
         check_memory(spec, host)
         await self._discard(spec.name)
         check_port(spec)
-        config = self._folder / f"{spec.name}.yaml"
+        config = self._config(spec.name)
         log = self._folder / f"{spec.name}.log"
         self._folder.mkdir(parents=True, exist_ok=True)
         values = cluster_config(spec, host, store=await _mountpoint(image))

@@ -11,7 +11,7 @@ import pytest
 
 from sregym.cluster.lease import lease
 from sregym.cluster.providers import pins as pin_file
-from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Node
+from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Node, Origin
 from sregym.cluster.providers.host import GIB
 from sregym.cluster.providers.kind import KindProvider
 from sregym.cluster.providers.kind_rules import check_memory, check_port, cluster_config, port_is_free
@@ -147,10 +147,12 @@ def working(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         server_version="v1",
         nodes=(Node(name="a-control-plane", control_plane=True),),
         identity="uid",
+        origin=Origin.BUILT,
     )
     file = tmp_path / "clusters" / "a.json"
     file.parent.mkdir()
     file.write_text(handle.model_dump_json())
+    file.with_suffix(".yaml").write_text("kind: Cluster")
 
     async def look(*arguments: object, **options: object) -> Readiness:
         return Readiness(reason="", nodes=handle.nodes)
@@ -175,6 +177,29 @@ async def test_a_cluster_in_use_is_not_removed(working: Working, tmp_path: Path)
         with pytest.raises(PrerequisiteError, match="in use by run 7"):
             await working.provider.down("a")
     assert "rm --force" not in working.calls.read_text()
+    assert await working.provider.down("a")
+    assert "rm --force --volumes a-control-plane" in working.calls.read_text()
+
+
+@pytest.mark.parametrize("of_ours", ["handle", "config"])
+async def test_a_cluster_that_somebody_else_made_is_not_removed(working: Working, tmp_path: Path, of_ours: str) -> None:
+    """One that was adopted has a handle; one that another state folder knows has nothing here."""
+    file = tmp_path / "clusters" / "a.json"
+    if of_ours == "handle":
+        adopted = ClusterHandle.model_validate_json(file.read_text()).model_copy(update={"origin": Origin.EXISTING})
+        file.write_text(adopted.model_dump_json())
+    else:
+        file.unlink()
+        file.with_suffix(".yaml").unlink()
+    with pytest.raises(PrerequisiteError, match="made by somebody else"):
+        await working.provider.down("a")
+    with pytest.raises(PrerequisiteError, match="made by somebody else"):
+        await working.provider.replace(ClusterSpec(name="a", workers=0))
+    assert "rm --force" not in working.calls.read_text()
+
+
+async def test_a_cluster_whose_making_was_cut_short_is_ours_to_remove(working: Working, tmp_path: Path) -> None:
+    (tmp_path / "clusters" / "a.json").unlink()
     assert await working.provider.down("a")
     assert "rm --force --volumes a-control-plane" in working.calls.read_text()
 
