@@ -208,13 +208,20 @@ async def run_attempt(
 def _status(draft: _Draft) -> tuple[Status, str]:
     """Graded where both tasks have a grade; else unscored, with the error that left it so.
 
-    An agent that passed without what was lost has passed; one that failed may have failed for want of it.
+    An agent that passed without what it lacked has passed; one that failed may have failed for want of it.
     """
     tasks = [one for one in (draft.diagnosis, draft.mitigation) if one]
     errors = [one.error for one in tasks if one.grade is Grade.UNSCORED]
-    if draft.lost and any(one.grade is not Grade.PASSED for one in tasks):
-        errors.append(draft.lost)
+    if any(one.grade is not Grade.PASSED for one in tasks):
+        errors += [lacked for lacked in (draft.lost, _unanswered(draft.usage)) if lacked]
     return (Status.UNSCORED, "; ".join(str(error) for error in errors)) if errors else (Status.GRADED, "")
+
+
+def _unanswered(usage: Usage) -> str:
+    """Why the agent had no model, where it asked for one in vain; empty where it had, or never asked."""
+    if usage.calls == 0 or usage.failed < usage.calls or usage.budget_spent:
+        return ""
+    return f"the model's server refused or broke off all {usage.calls} calls: see model_calls.jsonl"
 
 
 def _book(draft: _Draft, error: BaseException, emit: Emit) -> None:

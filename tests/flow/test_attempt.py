@@ -22,13 +22,14 @@ from sregym.coordinator.world import Bench, Incident, World
 from sregym.errors import JudgeError, LeakError, RecoveryError, Unavailable
 from sregym.events import Emit, EventLog
 from sregym.judge import JudgeInput, Judgement, OfflineJudge
-from sregym.results import AgentFacts, AttemptRecord, RunFolder, Status, load_run
+from sregym.results import AgentFacts, AttemptRecord, RunFolder, Status, Usage, load_run
 from sregym.results.record import Grade
 from sregym.settings import Timeouts
 from tests.flow.toy import NAMESPACE, RIGHT, BackIsGone, MakesScripted, Script, Shift, Shop, ToyWitness, toy_users
 
 pytestmark = pytest.mark.usefixtures("fake_time")
 
+USAGE = Usage(calls=1, tokens_in=2, tokens_out=3)
 TIMEOUTS = Timeouts(session_s=600, app_ready_s=60, symptom_s=20, teardown_s=60)
 
 
@@ -66,7 +67,7 @@ class Stand:
             )
 
     def order(self, script: Script, **changes: Any) -> tuple[Order, Bench, MakesScripted]:
-        makes = MakesScripted(cluster=self.cluster, script=script)
+        makes = MakesScripted(cluster=self.cluster, script=script, usage=changes.pop("usage", USAGE))
         problem = changes.pop("problem", BackIsGone(app=Shop()))
         order = Order(
             problem_id="toy",
@@ -131,6 +132,21 @@ async def test_doing_nothing_fails_both(stand: Stand) -> None:
     assert record.mitigation.grade is Grade.FAILED
     assert record.mitigation.reasons
     assert await stand.world_is_clean()
+
+
+async def test_an_agent_whose_model_never_answered_has_not_failed(stand: Stand) -> None:
+    record = await stand.attempt(nop, usage=Usage(calls=4, failed=4))
+    assert record.status is Status.UNSCORED
+    assert "4 calls" in record.reason
+
+
+@pytest.mark.parametrize("usage", [Usage(calls=4, failed=3), Usage(calls=4, failed=4, budget_spent=True), Usage()])
+async def test_an_agent_whose_model_answered_or_was_too_expensive_is_graded(stand: Stand, usage: Usage) -> None:
+    assert (await stand.attempt(nop, usage=usage)).status is Status.GRADED
+
+
+async def test_an_agent_that_passes_without_an_answer_has_passed(stand: Stand) -> None:
+    assert (await stand.attempt(good, usage=Usage(calls=4, failed=4))).status is Status.GRADED
 
 
 async def test_times_of_proof_windows_and_the_healthy_phase_stand_apart(stand: Stand) -> None:

@@ -293,8 +293,8 @@ class Shift:
 class ScriptedAgent:
     """Runs a script as soon as it is started; knows when it was withdrawn."""
 
-    def __init__(self, shift: Shift, script: Script) -> None:
-        self._shift, self._script = shift, script
+    def __init__(self, shift: Shift, script: Script, usage: Usage) -> None:
+        self._shift, self._script, self._usage = shift, script, usage
         self._go, self._done, self._stop = anyio.Event(), anyio.Event(), anyio.CancelScope()
         self.withdrawn = 0
 
@@ -317,7 +317,7 @@ class ScriptedAgent:
         self._go.set()
 
     def usage(self) -> Usage:
-        return Usage(calls=1, tokens_in=2, tokens_out=3)
+        return self._usage
 
 
 @dataclass(kw_only=True)
@@ -326,13 +326,14 @@ class MakesScripted:
 
     cluster: Cluster
     script: Script
+    usage: Usage
     made: list[ScriptedAgent] = field(default_factory=list)
 
     @asynccontextmanager
     async def __call__(
         self, *, problem: Problem, desk: Desk, folder: Path, journal: Journal, emit: Emit
     ) -> AsyncIterator[ScriptedAgent]:
-        agent = ScriptedAgent(Shift(cluster=self.cluster, desk=desk, problem=problem), self.script)
+        agent = ScriptedAgent(Shift(cluster=self.cluster, desk=desk, problem=problem), self.script, self.usage)
         self.made.append(agent)
         async with anyio.create_task_group() as group:
             group.start_soon(agent.run)
