@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 import anyio
 
 T = TypeVar("T")
+LEFT_WITHIN_S = 60.0
+"""For how long a context beside a body that failed may take to be left before it is cancelled."""
 
 
 @contextmanager
@@ -45,7 +47,8 @@ class Beside(Generic[T]):
     def __init__(self, context: AbstractAsyncContextManager[T]) -> None:
         self._context = context
         self._value: list[T] = []
-        self._entered, self._leave, self._left = anyio.Event(), anyio.Event(), anyio.Event()
+        self._entered, self._leave = anyio.Event(), anyio.Event()
+        self._left, self._ended = anyio.Event(), anyio.Event()
 
     async def entered(self) -> T:
         """Waits until it has been entered; returns what it gives."""
@@ -53,17 +56,25 @@ class Beside(Generic[T]):
         return self._value[0]
 
     async def leave(self) -> None:
-        """Leaves it and waits until that is done. Idempotent."""
+        """Leaves it and waits until that is done. Idempotent. Where that fails the body ends here."""
         self._leave.set()
         await self._left.wait()
 
+    async def end(self) -> None:
+        """Leaves it and waits until it has ended, well or not."""
+        self._leave.set()
+        await self._ended.wait()
+
     async def hold(self) -> None:
         """Enters it, and leaves it when asked to."""
-        async with self._context as value:
-            self._value.append(value)
-            self._entered.set()
-            await self._leave.wait()
-        self._left.set()
+        try:
+            async with self._context as value:
+                self._value.append(value)
+                self._entered.set()
+                await self._leave.wait()
+            self._left.set()
+        finally:
+            self._ended.set()
 
 
 @asynccontextmanager
@@ -76,5 +87,10 @@ async def beside(context: AbstractAsyncContextManager[T]) -> AsyncIterator[Besid
         async with anyio.create_task_group() as group:
             held = Beside(context)
             group.start_soon(held.hold)
-            yield held
+            try:
+                yield held
+            except Exception:
+                with anyio.move_on_after(LEFT_WITHIN_S, shield=True):
+                    await held.end()
+                raise
             await held.leave()

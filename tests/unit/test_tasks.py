@@ -26,6 +26,7 @@ async def noted(told: list[str], *, enters: bool = True, leaves: bool = True) ->
         try:
             yield "value"
         finally:
+            await anyio.lowlevel.checkpoint()
             told.append("left")
         group.cancel_scope.cancel()
         if not leaves:
