@@ -92,6 +92,7 @@ async def _build(dockerfile: Path, images: AgentImages, log: Path) -> str:
     command: list[str | Path] = [
         "docker",
         "build",
+        "--force-rm",  # a step that fails leaves its container else
         "--file",
         dockerfile,
         "--build-arg",
