@@ -55,8 +55,8 @@ SHORTEST_NAME = 4
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _GAP = re.compile(r"[^a-z0-9]+")
 COMMON_USERS = ("root", "user", "admin", "ubuntu", "debian", "runner", "oncall")
-COMMON_HOSTS = (
-    *(
+COMMON_HOSTS = frozenset(
+    [
         "localhost",
         "workstation",
         "gateway",
@@ -68,9 +68,28 @@ COMMON_HOSTS = (
         "master",
         "host",
         "cluster",
-    ),
-    *("kind", "minikube", "control-plane", "controller", "docker", "kubernetes", "proxy", "registry", "data", "cloud"),
-    *("test", "dev", "build", "laptop", "desktop", "main", "manager", "scheduler", "service", "system", "default"),
+        "kind",
+        "minikube",
+        "control-plane",
+        "controller",
+        "docker",
+        "kubernetes",
+        "proxy",
+        "registry",
+        "data",
+        "cloud",
+        "test",
+        "dev",
+        "build",
+        "laptop",
+        "desktop",
+        "main",
+        "manager",
+        "scheduler",
+        "service",
+        "system",
+        "default",
+    ]
 )
 """Names that a cluster or an application has for things of its own, too."""
 

@@ -123,7 +123,7 @@ def _bounding_set(host: Host, docker: Docker | None) -> Finding:
 
 def _image_source(*, registry: bool) -> Finding:
     seen = "an image registry answers: the node image is pulled" if registry else "no image registry answers"
-    todo = "" if registry else "nothing: images are built from source (about 13 minutes the first time)"
+    todo = "" if registry else "nothing: images are built from source (about 15 minutes the first time)"
     return Finding(check="images", status=Status.OK if registry else Status.NOTE, seen=seen, todo=todo)
 
 
