@@ -23,6 +23,8 @@ HELP = """Put an SRE agent on call for a live, really broken Kubernetes applicat
     python main.py problems list                        what there is
     python main.py doctor                               is this machine fit?
 """
+INCIDENTOPS_HELP = "Simulated incidents for training: no cluster, thousands of steps a second."
+"""Here, since the command is imported only when it is used."""
 
 
 def build(content: Callable[[], Content]) -> Cyclopts:
@@ -40,5 +42,5 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     app.command(cluster_app(content))
     app.command(doctor_app)
     app.command(recover_app())
-    app.command("sregym.cli.incidentops:incidentops_app", name="incidentops")
+    app.command("sregym.cli.incidentops:incidentops_app", name="incidentops", help=INCIDENTOPS_HELP)
     return app

@@ -18,6 +18,7 @@ from rich.markup import escape
 
 from sregym.cli.console import console
 from sregym.cli.recover import RECOVER_COMMAND
+from sregym.cli.resume import in_its_own_words
 from sregym.errors import PrerequisiteError, SregymError, principal
 
 INTERRUPTED = 130
@@ -64,7 +65,8 @@ async def _on_signals(scope: anyio.CancelScope) -> None:
 
 async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
     try:
-        code = await app.run_async(tokens, exit_on_error=False, print_error=True, result_action="return_value")
+        words = in_its_own_words(tokens)
+        code = await app.run_async(words, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
         return USAGE
     except (SregymError, OSError, BaseExceptionGroup) as error:

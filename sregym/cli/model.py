@@ -11,6 +11,7 @@ from sregym.settings import Models
 
 def model_of(settings: Models, name: str | None, budget: Budget, internet: InternetAccess) -> ModelAccess | None:
     """The model of a run; None where none is configured. Raises PrerequisiteError."""
+    _check_limits(budget)
     if name is None:
         return None
     access = ModelAccess(
@@ -21,7 +22,11 @@ def model_of(settings: Models, name: str | None, budget: Budget, internet: Inter
         budget=budget,
         hosted_tools=internet.open,
     )
-    _check_budget(access)
+    if budget.cost_usd is not None and not Prices(access).known:
+        raise PrerequisiteError(
+            f"--max-cost is given, and the price of {access.model} is not known",
+            cure="set AGENT_INPUT_PRICE and AGENT_OUTPUT_PRICE (USD per million tokens), or use --max-tokens",
+        )
     return access
 
 
@@ -63,12 +68,6 @@ def check_key(settings: Models, name: str) -> None:
         raise PrerequisiteError(f"the model {name} has no key", cure=f"set {known[provider]} or AGENT_API_KEY")
 
 
-def _check_budget(access: ModelAccess) -> None:
-    cost, tokens = access.budget.cost_usd, access.budget.tokens
-    if (cost is not None and cost <= 0) or (tokens is not None and tokens <= 0):
+def _check_limits(budget: Budget) -> None:
+    if any(limit is not None and limit <= 0 for limit in (budget.cost_usd, budget.tokens)):
         raise PrerequisiteError("--max-cost and --max-tokens must be more than nothing", cure="leave them out")
-    if cost is not None and not Prices(access).known:
-        raise PrerequisiteError(
-            f"--max-cost is given, and the price of {access.model} is not known",
-            cure="set AGENT_INPUT_PRICE and AGENT_OUTPUT_PRICE (USD per million tokens), or use --max-tokens",
-        )

@@ -77,6 +77,8 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
         path = folder / f"{snake}.py"
         if path.exists():
             raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
+        if not folder.is_dir():
+            raise PrerequisiteError(f"there is no folder {folder}", cure="make it, or leave --folder out")
         path.write_text(
             Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=snake), "utf-8"
         )

@@ -17,6 +17,7 @@ from sregym.api.app import Profile
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of
 from sregym.cli.request import Request, existing_cluster, request_of
+from sregym.cli.resume import lock_to_go_on_with, run_of
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.lab import Content, Site, prepare
@@ -85,7 +86,11 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             float | None, Parameter(group=HOW, help="Seconds of normal traffic before the incident; 120 unless set.")
         ] = None,
         resume: Annotated[
-            Path | None, Parameter(group=HOW, help="Go on with a run: its folder, or its results.csv.")
+            Path | None,
+            Parameter(
+                group=HOW,
+                help="Go on with a run (its folder, or its results.csv). Alone: just as that run was started.",
+            ),
         ] = None,
         seed: Annotated[int, Parameter(group=HOW, help="Seed of the users' behaviour.")] = 1,
         profile: Annotated[
@@ -141,6 +146,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
         healthy_phase: Annotated[
             float, Parameter(help="Seconds of normal traffic before each incident.")
         ] = DEMO_HEALTHY_S,
+        resume: Annotated[Path | None, Parameter(help="Go on with a demo: its folder, or its results.csv.")] = None,
         cluster: Annotated[str, Parameter(help="Name of the kind cluster.")] = DEFAULT_NAME,
     ) -> int:
         """From a bare machine to graded incidents: two problems, a rule-based agent, and one that knows the answer.
@@ -155,6 +161,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
             agents=DEMO_AGENTS,
             judge_model="offline",
             healthy_s=healthy_phase,
+            resume=resume,
             spec=ClusterSpec(name=cluster),
         )
         return await carry_out(request, content(), settings)
@@ -177,11 +184,12 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
     if any(agent.outside for agent in request.agents):
         ports = settings.ports
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
-    folder = _folder(request, settings)
+    folder = RunFolder.create(settings.paths.results) if request.resume is None else run_of(request.resume)
+    lock = lock_to_go_on_with(folder, await _lock(request, folder))
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
     site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
-    folder.write_lock(await _lock(request, folder, site))
+    folder.write_lock(lock.on(_cluster(site), {ref: one.id for one in site.images.values() for ref in one.node_refs}))
     await _have_images(request.agents, site, folder)
     runner = Runner(
         plan=_plan(request, folder),
@@ -214,13 +222,6 @@ async def _have_images(agents: Sequence[AgentSpec], site: Site, folder: RunFolde
             await image_of(agent, site.agent_images, log=folder.path / f"image-{agent.name}.log")
 
 
-def _folder(request: Request, settings: Settings) -> RunFolder:
-    if request.resume is None:
-        return RunFolder.create(settings.paths.results)
-    path = request.resume
-    return RunFolder.open(path.parent if path.is_file() else path)
-
-
 def _plan(request: Request, folder: RunFolder) -> Plan:
     done = frozenset(
         (one.agent.name, one.problem.id, one.attempt)
@@ -242,23 +243,26 @@ def _plan(request: Request, folder: RunFolder) -> Plan:
     )
 
 
-async def _lock(request: Request, folder: RunFolder, site: Site) -> RunLock:
+def _cluster(site: Site) -> ClusterFacts:
     handle = site.handle
+    return ClusterFacts(
+        provider=handle.provider,
+        kubernetes=handle.server_version,
+        workers=len(handle.workers),
+        node_image=handle.node_image or "",
+        node_image_digest=handle.node_image_id or "",
+    )
+
+
+async def _lock(request: Request, folder: RunFolder) -> RunLock:
     return await RunLock.collect(
         run_id=folder.run_id,
         repo=ROOT,
         profile=request.profile,
         judge=request.judge.fingerprint().as_json(),
-        cluster=ClusterFacts(
-            provider=handle.provider,
-            kubernetes=handle.server_version,
-            workers=len(handle.workers),
-            node_image=handle.node_image or "",
-            node_image_digest=handle.node_image_id or "",
-        ),
-        app_images={ref: image.id for image in site.images.values() for ref in image.node_refs},
         agents={one.name: one.version for one in request.agents},
         model=request.model.model if request.model else None,
+        reasoning_effort=request.reasoning_effort,
         internet_access=request.internet.mode,
         agent_endpoints=request.internet.named(),
         budget=limits_of(request.model),

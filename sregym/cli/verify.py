@@ -63,7 +63,7 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
         every
             All of them.
         cell
-            Only these cells: diagnosis, healthy, inject, nothing, cheat, repair, restart. May be repeated.
+            Only these cells: diagnosis, healthy, inject, nothing, cheat, repair, restart, restored. May be repeated.
         hold
             Stay when the incident is on, until Ctrl-C, to look around (use with `--cell inject`).
         as_json
@@ -88,8 +88,10 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
 
 def chosen(catalogue: Catalogue, ids: Sequence[str], *, suite: str | None, every: bool) -> list[Entry]:
     """Raises PrerequisiteError where nothing, or too much, is asked for."""
-    if (bool(ids), suite is not None, every).count(True) != 1:
-        raise PrerequisiteError("say which problems", cure="give ids, or --suite NAME, or --all")
+    given = (bool(ids), suite is not None, every).count(True)
+    if given != 1:
+        said = "ids, --suite and --all exclude each other" if given else "say which problems"
+        raise PrerequisiteError(said, cure="give ids, or --suite NAME, or --all")
     if every:
         suite = "all"
     return list(catalogue.suite(suite)) if suite else [catalogue.entry(one) for one in dict.fromkeys(ids)]

@@ -18,6 +18,23 @@ from sregym import process
 from sregym.errors import CommandError, PrerequisiteError
 from sregym.results.record import ExactFraction, Record
 
+COMPARED = (
+    "profile",
+    "noise",
+    "judge",
+    "tau",
+    "model",
+    "reasoning_effort",
+    "internet_access",
+    "agent_endpoints",
+    "budget",
+    "seeds",
+    "timeouts_s",
+    "agents",
+    "problems",
+)
+"""What the attempts of one run have in common."""
+
 
 class CodeVersion(Record):
     """Which state of this program ran. `revision` is empty where it does not run from a git checkout."""
@@ -70,6 +87,7 @@ class RunLock(Record):
     agents: Mapping[str, str] = Field(default_factory=dict)
     """Agent -> version or image digest."""
     model: str | None = None
+    reasoning_effort: str | None = None
     internet_access: str = "filtered"
     agent_endpoints: tuple[str, ...] = ()
     budget: Mapping[str, float] = Field(default_factory=dict)
@@ -78,6 +96,31 @@ class RunLock(Record):
     """Problem id -> revision."""
     seeds: Mapping[str, int] = Field(default_factory=dict)
     timeouts_s: Mapping[str, float] = Field(default_factory=dict)
+
+    def contradictions(self, other: RunLock) -> list[str]:
+        """Why attempts under `other` cannot stand beside those under this lock: `name: here, there` for each reason.
+
+        Only what scores depend on by the user's choice. Agents and problems that one of them lacks contradict nothing.
+        """
+        told = []
+        for name in COMPARED:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if name in ("agents", "problems"):
+                shared = mine.keys() & theirs.keys()
+                mine, theirs = ({key: found[key] for key in shared} for found in (mine, theirs))
+            if mine != theirs:
+                told.append(f"{name}: {_told(mine)}, now {_told(theirs)}")
+        return told
+
+    def on(self, cluster: ClusterFacts, app_images: Mapping[str, str]) -> RunLock:
+        """This lock with the cluster that attempts are made on from here."""
+        return self.model_copy(update={"cluster": cluster, "app_images": app_images})
+
+    def extended(self, other: RunLock) -> RunLock:
+        """This lock with the agents and problems of `other` added: a run that was resumed with more to do."""
+        return self.model_copy(
+            update={"agents": {**other.agents, **self.agents}, "problems": {**other.problems, **self.problems}}
+        )
 
     @classmethod
     async def collect(cls, *, run_id: str, repo: Path, profile: str, judge: Mapping[str, str], **facts: Any) -> Self:
@@ -95,6 +138,12 @@ class RunLock(Record):
             command=facts.pop("command", (Path(sys.argv[0]).name, *sys.argv[1:])),
             **facts,
         )
+
+
+def _told(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {value[key]}" for key in sorted(value)) or "none"
+    return str(value)
 
 
 async def code_version(repo: Path) -> CodeVersion:

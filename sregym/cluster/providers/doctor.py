@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from packaging.version import Version
 
 from sregym import process
 from sregym.cluster.providers import pins as pin_file
@@ -20,6 +23,9 @@ from sregym.progress import Silent
 
 BUILD_SPACE = 15 * GIB
 """A build from nothing: Go's caches 5 GiB, images and the node store 6 GiB, head-room."""
+LEAST_GO = Version("1.24")
+"""From here on `go` fetches a newer toolchain by itself where a module asks for one."""
+LEAST_NODE = Version("20")
 COMFORTABLE_MEMORY = 5 * GIB
 """Four nodes, observability and one app under load."""
 
@@ -128,16 +134,21 @@ def _image_source(*, registry: bool) -> Finding:
 
 
 async def _programs(*, registry: bool) -> list[Finding]:
-    needed = {"go": (["go", "version"], True), "node": (["node", "--version"], not registry)}
-    return [await _program(name, command, required=required) for name, (command, required) in needed.items()]
+    go = await _program("go", ["go", "version"], least=LEAST_GO, required=True)
+    return [go, await _program("node", ["node", "--version"], least=LEAST_NODE, required=not registry)]
 
 
-async def _program(name: str, command: Sequence[str], *, required: bool) -> Finding:
+async def _program(name: str, command: Sequence[str], *, least: Version, required: bool) -> Finding:
+    lacking = Status.FAILED if required else Status.NOTE
+    todo = f"install {name} {least} or newer"
     if shutil.which(name) is None:
-        status = Status.FAILED if required else Status.NOTE
-        return Finding(check=name, status=status, seen="not found", todo=f"install {name}")
+        return Finding(check=name, status=lacking, seen="not found", todo=todo)
     done = await process.run(command, check=False, within=20)
-    return Finding(check=name, status=Status.OK, seen=done.stdout.strip())
+    seen = (done.stdout or done.stderr).strip()
+    found = re.search(r"\d+(\.\d+)*", done.stdout)
+    if found is None or Version(found[0]) < least:
+        return Finding(check=name, status=lacking, seen=seen, todo=todo)
+    return Finding(check=name, status=Status.OK, seen=seen)
 
 
 def _memory(host: Host) -> Finding:

@@ -62,6 +62,18 @@ async def test_what_stands_in_the_way_is_failed_and_says_what_to_do(
     assert found[check].todo
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("go", "go version go1.22.1"), ("node", "v18.20.4"), ("go", ""), ("node", "none")]
+)
+async def test_a_program_that_is_too_old_is_named_with_what_is_needed(
+    examined: Program, tmp_path: Path, name: str, said: str
+) -> None:
+    examined(name, f"echo {said}")
+    found = (await findings(tmp_path))[name]
+    assert found.status is Status.FAILED
+    assert "or newer" in found.todo
+
+
 async def test_no_daemon_is_ours_to_start_only_as_root_on_debian(
     examined: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
