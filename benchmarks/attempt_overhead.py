@@ -1,10 +1,11 @@
 """How long an attempt takes without its agent, and how much memory the cluster with the application needs.
 
     python -m benchmarks.attempt_overhead [--attempts 10] [--problem ID ... | --suite smoke] [--agent reference ...]
+    python -m benchmarks.attempt_overhead --of results/RUN
 
 Runs attempts on hotel-reservation and prints one JSON object: `median_overhead_s` (without agent, healthy phase and
 proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase), `memory_mib` (of the nodes, under
-load), `attempts`, `end_to_end` (passed of graded, by agent).
+load), `attempts`, `end_to_end` (passed of graded, by agent). With `--of` it tells the same of a run that is there, but for its memory.
 """
 
 from __future__ import annotations
@@ -125,7 +126,10 @@ def main() -> int:
     parser.add_argument("--agent", action="append", default=[])
     parser.add_argument("--results", type=Path, help="keep the run's results in this folder")
     parser.add_argument("--cluster", default="kind")
+    parser.add_argument("--of", type=Path, help="of a run that is there: its folder")
     options = parser.parse_args()
+    if options.of:
+        return show(load_run(options.of).attempts, ())
     meter = MemoryMeter(cluster=options.cluster)
     thread = threading.Thread(target=meter.run, daemon=True)
     thread.start()
@@ -133,7 +137,11 @@ def main() -> int:
         records = run(chosen(options), options.results or Path(scratch), options.cluster)
     meter.stop()
     thread.join(timeout=SAMPLE_EVERY_S * 2)
-    sys.stdout.write(json.dumps(summary(records, meter.samples)) + "\n")
+    return show(records, meter.samples)
+
+
+def show(records: Sequence[AttemptRecord], memory: Sequence[float]) -> int:
+    sys.stdout.write(json.dumps(summary(records, memory)) + "\n")
     return 0
 
 

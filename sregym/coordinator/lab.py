@@ -32,7 +32,7 @@ from sregym.cluster.providers import host as host_facts
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Provider
 from sregym.cluster.providers.capabilities import Capabilities, capabilities_of
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe
-from sregym.cluster.providers.kind import KindProvider
+from sregym.cluster.providers.kind import KindProvider, node_reads
 from sregym.cluster.providers.kubeconfig import KubeconfigProvider
 from sregym.cluster.providers.node_source import ImageSource
 from sregym.cluster.providers.steps import Step
@@ -261,7 +261,7 @@ async def _settle_in(site: Site, cluster: Cluster, identity: str, state: Path, e
         return path, await _claim(cluster, path, ours)
     masters = [node.name for node in handle.nodes if node.control_plane]
     stack = await observability.install(cluster, site.profile, emit=emit)
-    walls = [*access_objects([]), *admission_objects(control_plane=masters)]
+    walls = [*node_reads(), *access_objects([]), *admission_objects(control_plane=masters)]
     await cluster.apply(walls)
     path = state / "bases" / f"{identity}-{_digest_of([*walls, *stack])}.json"
     return path, await _base(cluster, path, emit)

@@ -11,6 +11,7 @@ import yaml
 
 from sregym import process
 from sregym.cluster.lease import lease
+from sregym.cluster.objects import Obj
 from sregym.cluster.providers import host as host_facts
 from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers import readiness
@@ -35,7 +36,7 @@ from sregym.cluster.providers.node_source import (
     image_present,
     registry_answers,
 )
-from sregym.cluster.providers.pins import Pins
+from sregym.cluster.providers.pins import KIND_DATA, Pins
 from sregym.cluster.providers.steps import Builder, Step
 from sregym.cluster.providers.tools import tool_steps
 from sregym.cluster.waits import poll
@@ -49,6 +50,7 @@ BUILD_PROGRAMS = {"debootstrap": "debootstrap", "tar": "tar", "xz": "xz-utils"}
 CLUSTER_SPACE = 3 * GIB
 """Images and nodes of one cluster in Docker's data."""
 RECOVERS_WITHIN_S = 30.0
+NODE_READS = KIND_DATA / "manifests" / "node-reads.yaml"
 NOT_RUNNING = "not running"
 
 
@@ -332,6 +334,11 @@ class KindProvider:
             return ClusterHandle.model_validate_json(self._handle_file(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
+
+
+def node_reads() -> list[Obj]:
+    """What nodes may read without waiting for the node authorizer; see the file."""
+    return list(yaml.safe_load_all(NODE_READS.read_text(encoding="utf-8")))
 
 
 async def _containers(name: str) -> dict[str, str]:
