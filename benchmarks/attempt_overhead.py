@@ -5,8 +5,8 @@
 
 Runs attempts on hotel-reservation and prints one JSON object: `median_overhead_s` (without agent, healthy phase and
 proof windows), `hold_s` and `healthy_s` (medians), `phases_s` (median of each phase), `memory_mib` (of the nodes, under
-load), `attempts`, `end_to_end` (passed of graded, by agent). With `--of` it tells the same of a run that is there, except for
-its memory.
+load), `attempts`, `end_to_end` (passed of graded, by agent). With `--of` it tells the same of a run that is there,
+except for its memory.
 """
 
 from __future__ import annotations
