@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Self
 
 import anyio.to_thread
 
@@ -126,10 +126,37 @@ class ImageLooker:
             return list(read_image(tar, self.own, self.folders))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sought:
+    """Names that are looked for in files of any size, whatever their case."""
+
+    literals: tuple[bytes, ...]
+    """In small letters. Whether one is there at all is found many times faster than where it is a hit."""
+    pattern: re.Pattern[bytes]
+
+    @classmethod
+    def of(cls, own: Sequence[str], folders: Sequence[str]) -> Self:
+        patterns = [*map(re.escape, own), *(rf"(?<![\w.-]){re.escape(one)}(?![\w.-])" for one in folders)]
+        return cls(
+            literals=tuple(one.lower().encode() for one in (*own, *folders)),
+            pattern=re.compile("|".join(patterns).encode(), re.IGNORECASE),
+        )
+
+    def first_in(self, handle: IO[bytes]) -> str:
+        """The first place in a file where one is, with some bytes around it; empty where none is."""
+        before = b""
+        while block := handle.read(BLOCK):
+            data = before + block
+            small = data.lower()
+            if any(one in small for one in self.literals) and (found := self.pattern.search(data)):
+                return data[max(0, found.start() - 40) : found.end() + 40].decode("ascii", errors="replace")
+            before = data[-256:]
+        return ""
+
+
 def read_image(tar: tarfile.TarFile, own: Sequence[str], folders: Sequence[str] = ()) -> Iterator[tuple[str, str, str]]:
     """(where, text, kind): names of all files, contents of the makers' own, and lines with our names in any other."""
-    sought = [*map(re.escape, own), *(rf"(?<![\w.-]){re.escape(one)}(?![\w.-])" for one in folders)]
-    pattern = re.compile("|".join(sought).encode(), re.IGNORECASE)
+    sought = Sought.of(own, folders)
     names: list[str] = []
     for member in tar:
         names.append(member.name)
@@ -141,20 +168,9 @@ def read_image(tar: tarfile.TarFile, own: Sequence[str], folders: Sequence[str] 
                 yield f"agent: /{member.name}", text, Kind.AGENT
                 continue
             handle.seek(0)
-        if hit := _first_hit(handle, pattern):
+        if hit := sought.first_in(handle):
             yield f"agent: /{member.name}", hit, Kind.PLATFORM
     yield "agent: names of files", "\n".join(names), Kind.PLATFORM
-
-
-def _first_hit(handle: IO[bytes], pattern: re.Pattern[bytes]) -> str:
-    """The first place in a file where the pattern is, with some bytes around it."""
-    before = b""
-    while block := handle.read(BLOCK):
-        data = before + block
-        if found := pattern.search(data):
-            return data[max(0, found.start() - 40) : found.end() + 40].decode("ascii", errors="replace")
-        before = data[-256:]
-    return ""
 
 
 def digest_of(words: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ TURNS = (
 
 async def test_what_baselines_reach_is_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agents = [word for one in AGENTS for word in ("--agent", one)]
-    arguments = ["--suite", "smoke", *agents, "--judge-model", "offline", "--healthy-phase", "15"]
+    arguments = ["--suite", "smoke", *agents, "--judge-model", "offline", "--healthy-phase", "5"]
     async with scripted_model(TURNS) as model:
         for name, value in {
             "AGENT_API_BASE": model.base,
