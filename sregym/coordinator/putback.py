@@ -40,6 +40,7 @@ async def put_back(
     try:
         await _undo(cluster, journal, namespaces, emit)
         await remove_namespaces(cluster, namespaces)
+        emit("namespaces.gone", names=list(namespaces))
         found = await equalise(cluster, base, emit=emit)
     except (WaitTimeout, ClusterError, CommandError) as error:
         raise DirtyClusterError(f"the world could not be put back: {error}") from error
