@@ -48,8 +48,10 @@ async def remove_namespaces(cluster: Cluster, names: Sequence[str]) -> None:
 async def _remove(cluster: Cluster, name: str) -> None:
     if await cluster.find(Ref(NAMESPACE, name)) is None:
         return
-    await _empty(cluster, name)
+    # The controller leaves a deleted namespace alone for five seconds (kubernetes pkg/controller/namespace,
+    # `namespaceDeletionGracePeriod`), and from now on nothing new is made in it.
     await cluster.delete(Ref(NAMESPACE, name))
+    await _empty(cluster, name)
     try:
         await _until_gone(cluster, name, PATIENCE_S)
     except WaitTimeout:
@@ -58,10 +60,10 @@ async def _remove(cluster: Cluster, name: str) -> None:
 
 
 async def _empty(cluster: Cluster, name: str) -> None:
-    """Ends workloads, pods and claims before the namespace is deleted.
+    """Ends workloads, pods and claims before the namespace controller comes to them.
 
-    The namespace controller goes to sleep where it finds pods with a grace period (for half of it) or finalizers such
-    as those of claims in use (8 s): kubernetes pkg/controller/namespace/deletion, `ResourcesRemainingError`.
+    It goes to sleep where it finds pods with a grace period (for half of it) or finalizers such as those of claims in
+    use (8 s): kubernetes pkg/controller/namespace/deletion, `ResourcesRemainingError`.
     """
     for kind in EMPTIED:
         await _delete_all(cluster, kind, name)
