@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 import pytest
 
-from sregym.results import Status, load_run
+from sregym.results import AttemptRecord, Status, load_run
 from sregym.results.record import Grade
 from tests.live.command import ON_CLUSTER, call
 from tests.support.scripted_model import COMPLETION_TOKENS, PROMPT_TOKENS, Say, Use, scripted_model
@@ -18,7 +19,6 @@ pytestmark = [pytest.mark.live, pytest.mark.acceptance, pytest.mark.timeout(7200
 WITHIN_S = 7000.0
 KEY = "sk-live-secret-0123456789abcdef"
 SCALED = "scale_pod_zero_hotel_reservation"
-AGENTS = ("restart", "rollback", "playbook", "react")
 ZEROES = ".items[] | select(.spec.replicas == 0) | .metadata.name"
 TURNS = (
     Use("bash", {"command": "kubectl -n hotel-reservation get deployments,pods,services"}),
@@ -42,9 +42,30 @@ TURNS = (
 """A model that knows of one kind of incident."""
 
 
-async def test_what_baselines_reach_is_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    agents = [word for one in AGENTS for word in ("--agent", one)]
-    arguments = ["--suite", "smoke", *agents, "--judge-model", "offline", "--healthy-phase", "5"]
+async def attempts_of(agents: Sequence[str], folder: Path, *model: str) -> Sequence[AttemptRecord]:
+    """Every agent on every problem of the suite, by the command line."""
+    words = [word for one in agents for word in ("--agent", one)]
+    arguments = ["--suite", "smoke", *words, "--judge-model", "offline", "--healthy-phase", "5", *model, *ON_CLUSTER]
+    code, said = await anyio.to_thread.run_sync(partial(call, *arguments, folder=folder, within=WITHIN_S))
+    assert code == 0, said
+    (run,) = [path async for path in anyio.Path(folder / "results").iterdir()]
+    attempts = load_run(Path(run)).attempts
+    assert {one.status for one in attempts} == {Status.GRADED}, said
+    return attempts
+
+
+def passed_by(agent: str, attempts: Sequence[AttemptRecord]) -> set[str]:
+    return {one.problem.id for one in attempts if one.agent.name == agent and one.end_to_end is Grade.PASSED}
+
+
+async def test_what_restarts_and_rollbacks_reach_is_graded(tmp_path: Path) -> None:
+    attempts = await attempts_of(("restart", "rollback"), tmp_path)
+    assert {one.agent.name for one in attempts} == {"restart", "rollback"}
+    # Neither says what is wrong, so that neither passes as a whole, whatever it repairs.
+    assert passed_by("restart", attempts) == passed_by("rollback", attempts) == set()
+
+
+async def test_what_rules_and_a_model_reach_is_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted_model(TURNS) as model:
         for name, value in {
             "AGENT_API_BASE": model.base,
@@ -53,19 +74,10 @@ async def test_what_baselines_reach_is_graded(tmp_path: Path, monkeypatch: pytes
             "AGENT_OUTPUT_PRICE": "15",
         }.items():
             monkeypatch.setenv(name, value)
-        with_model = [*arguments, "--model", "local/scripted", *ON_CLUSTER]
-        code, said = await anyio.to_thread.run_sync(partial(call, *with_model, folder=tmp_path, within=WITHIN_S))
+        attempts = await attempts_of(("playbook", "react"), tmp_path, "--model", "local/scripted")
         asked = len(model.requests)
-    assert code == 0, said
-    (run,) = [path async for path in anyio.Path(tmp_path / "results").iterdir()]
-    attempts = load_run(Path(run)).attempts
-    assert {one.status for one in attempts} == {Status.GRADED}, said
-    passed = {
-        name: {one.problem.id for one in attempts if one.agent.name == name and one.end_to_end is Grade.PASSED}
-        for name in AGENTS
-    }
-    assert passed["react"] == {SCALED}, said
-    assert passed["playbook"] > passed["react"], said
+    assert passed_by("react", attempts) == {SCALED}
+    assert passed_by("playbook", attempts) > passed_by("react", attempts)
     used = [one.usage for one in attempts if one.agent.name == "react"]
     assert {(one.calls, one.failed, one.unmetered) for one in used} == {(4, 0, 0)}
     assert {(one.tokens_in, one.tokens_out) for one in used} == {(4 * PROMPT_TOKENS, 4 * COMPLETION_TOKENS)}
