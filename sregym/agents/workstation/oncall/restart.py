@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from . import desk
 from .kube import WORKLOADS, change, items, name_of, rolled_out
+
+PATIENCE_S = 60.0
+"""For all of them together: what does not come back has no part in the waiting of the others."""
 
 
 def main() -> None:
@@ -18,8 +23,9 @@ def main() -> None:
             for workload in items(kind, namespace):
                 if change("rollout", "restart", f"{kind}/{name_of(workload)}", "-n", namespace).ok:
                     restarted.append((kind, name_of(workload), namespace))
+    until = time.monotonic() + PATIENCE_S
     for kind, name, namespace in restarted:
-        rolled_out(kind, name, namespace, within=60)
+        rolled_out(kind, name, namespace, within=max(1, round(until - time.monotonic())))
     desk.mitigated()
 
 
