@@ -138,7 +138,7 @@ class Sought:
     def of(cls, own: Sequence[str], folders: Sequence[str]) -> Self:
         patterns = [*map(re.escape, own), *(rf"(?<![\w.-]){re.escape(one)}(?![\w.-])" for one in folders)]
         return cls(
-            literals=tuple(one.lower().encode() for one in (*own, *folders)),
+            literals=tuple(one.encode().lower() for one in (*own, *folders)),
             pattern=re.compile("|".join(patterns).encode(), re.IGNORECASE),
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sregym.errors import PrerequisiteError
 from sregym.gateway.internet.access import InternetAccess
 from sregym.gateway.models import Budget, ModelAccess, Price, Protocol
@@ -69,5 +71,5 @@ def check_key(settings: Models, name: str) -> None:
 
 
 def _check_limits(budget: Budget) -> None:
-    if any(limit is not None and limit <= 0 for limit in (budget.cost_usd, budget.tokens)):
-        raise PrerequisiteError("--max-cost and --max-tokens must be more than nothing", cure="leave them out")
+    if any(limit is not None and not 0 < limit < math.inf for limit in (budget.cost_usd, budget.tokens)):
+        raise PrerequisiteError("--max-cost and --max-tokens must be numbers above 0", cure="leave them out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +69,10 @@ def request_of(
         raise PrerequisiteError("no agent is given", cure="say who is on call, e.g. --agent playbook")
     if attempts < 1:
         raise PrerequisiteError("--n-attempts must be at least 1", cure="leave it out for one attempt")
-    if session_limit_s is not None and session_limit_s <= 0:
-        raise PrerequisiteError("--agent-timeout must be more than 0 s", cure="leave it out for 1800 s")
-    if healthy_s is not None and healthy_s < 0:
-        raise PrerequisiteError("--healthy-phase cannot be less than 0 s", cure="leave it out for 120 s")
+    if session_limit_s is not None and not 0 < session_limit_s < math.inf:
+        raise PrerequisiteError("--agent-timeout must be more than 0 s, and must end", cure="leave it out for 1800 s")
+    if healthy_s is not None and not 0 <= healthy_s < math.inf:
+        raise PrerequisiteError("--healthy-phase cannot be less than 0 s, and must end", cure="leave it out for 120 s")
     catalogue = content.catalogue
     entries = [catalogue.entry(one) for one in dict.fromkeys(problem)] or list(catalogue.suite(suite or "all"))
     name = model or settings.models.agent_model
@@ -89,7 +90,7 @@ def request_of(
         profile=profile,
         model=model_of(settings.models, name, budget or Budget(), internet),
         internet=internet,
-        reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort,
+        reasoning_effort=reasoning_effort or settings.models.agent_reasoning_effort or None,
         judge=make_judge(settings.models, model=judge_model),
         session_limit_s=session_limit_s or settings.timeouts.session_s,
         healthy_s=settings.timeouts.healthy_phase_s if healthy_s is None else healthy_s,

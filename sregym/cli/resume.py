@@ -14,11 +14,12 @@ OPTION = "--resume"
 
 def run_of(path: Path) -> RunFolder:
     """The run that a user names by its folder or by its results.csv. Raises PrerequisiteError where there is none."""
+    path = path.expanduser().resolve()
     return RunFolder.open(path.parent if path.is_file() else path)
 
 
 def in_its_own_words(tokens: Sequence[str]) -> list[str]:
-    """`--resume RUN` alone means: as that run was started. Any other command line is left as it is.
+    """`--resume RUN` alone means: as that run was last started. Any other command line is left as it is.
 
     Raises PrerequisiteError where the run does not say how it was started.
     """
@@ -43,11 +44,13 @@ def lock_to_go_on_with(folder: RunFolder, now: RunLock) -> RunLock:
     if different := before.contradictions(now):
         raise PrerequisiteError(
             f"{folder.path} was run otherwise: {'; '.join(different)}",
-            cure=f"give nothing but {OPTION} {folder.path}, or start a new run",
+            cure="go on with the same arguments and the same environment (keys, AGENT_MODEL_ID, JUDGE_MODEL_ID, ...),"
+            " or start a new run",
         )
     if before.code != now.code:
         console.print(f"[yellow]note[/]: the run began with {before.code}, and goes on with {now.code}")
-    return before.extended(now)
+    merged = before.extended(now)
+    return merged if _alone(now.command[1:]) else merged.model_copy(update={"command": now.command})
 
 
 def _alone(tokens: Sequence[str]) -> Path | None:

@@ -186,10 +186,14 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = RunFolder.create(settings.paths.results) if request.resume is None else run_of(request.resume)
     lock = lock_to_go_on_with(folder, await _lock(request, folder))
+    folder.write_lock(lock)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
     site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
-    folder.write_lock(lock.on(_cluster(site), {ref: one.id for one in site.images.values() for ref in one.node_refs}))
+    cluster = _cluster(site)
+    if lock.cluster not in (ClusterFacts(), cluster):
+        console.print(f"[yellow]note[/]: the run began on {lock.cluster}, and goes on on {cluster}")
+    folder.write_lock(lock.on(cluster, {ref: one.id for one in site.images.values() for ref in one.node_refs}))
     await _have_images(request.agents, site, folder)
     runner = Runner(
         plan=_plan(request, folder),
@@ -255,17 +259,18 @@ def _cluster(site: Site) -> ClusterFacts:
 
 
 async def _lock(request: Request, folder: RunFolder) -> RunLock:
+    model = request.model if any(one.needs_model for one in request.agents) else None
     return await RunLock.collect(
         run_id=folder.run_id,
         repo=ROOT,
         profile=request.profile,
         judge=request.judge.fingerprint().as_json(),
         agents={one.name: one.version for one in request.agents},
-        model=request.model.model if request.model else None,
+        model=model.model if model else None,
         reasoning_effort=request.reasoning_effort,
         internet_access=request.internet.mode,
         agent_endpoints=request.internet.named(),
-        budget=limits_of(request.model),
+        budget=limits_of(model),
         problems={entry.id: entry.primitive.revision for entry in request.entries},
         seeds={"users": request.seed},
         timeouts_s={"session": request.session_limit_s, "healthy": request.healthy_s},

@@ -51,7 +51,8 @@ async def _remove(cluster: Cluster, name: str) -> None:
     # The controller leaves a deleted namespace alone for five seconds (kubernetes pkg/controller/namespace,
     # `namespaceDeletionGracePeriod`), and from now on nothing new is made in it.
     await cluster.delete(Ref(NAMESPACE, name))
-    await _empty(cluster, name)
+    with suppress(ClusterError):  # it only saves time
+        await _empty(cluster, name)
     try:
         await _until_gone(cluster, name, PATIENCE_S)
     except WaitTimeout:

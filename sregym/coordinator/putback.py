@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sregym.cluster import equalising, recovery, snapshot
-from sregym.cluster.contract import Cluster
+from sregym.cluster.contract import Cluster, Selection
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
-from sregym.cluster.snapshot import Difference, Snapshot
+from sregym.cluster.objects import MUTATING_WEBHOOK, VALIDATING_POLICY_BINDING, VALIDATING_WEBHOOK, ref_of
+from sregym.cluster.snapshot import Difference, Scope, Snapshot
 from sregym.errors import ClusterError, CommandError, DirtyClusterError, RecoveryError, WaitTimeout
 from sregym.events import Emit, silent
 
@@ -38,6 +39,7 @@ async def put_back(
     differs from the base; the journal then stays open and `main.py recover` goes on from it.
     """
     try:
+        await _unblock(cluster, base)
         await _undo(cluster, journal, namespaces, emit)
         await remove_namespaces(cluster, namespaces)
         emit("namespaces.gone", names=list(namespaces))
@@ -56,6 +58,16 @@ async def _undo(cluster: Cluster, journal: Journal, namespaces: Sequence[str], e
         emit("undo.again", reason=str(error))
         await remove_namespaces(cluster, namespaces)
         await recovery.undo(journal, cluster, emit=emit)
+
+
+async def _unblock(cluster: Cluster, base: Snapshot) -> None:
+    """Removes what has a say in every change and is not in the base: it may refuse all that is to be undone."""
+    if base.scope is not Scope.CLUSTER:
+        return
+    for kind in (VALIDATING_WEBHOOK, MUTATING_WEBHOOK, VALIDATING_POLICY_BINDING):
+        for obj in await cluster.list(Selection(kind=kind)):
+            if (ref := ref_of(obj, kind)) not in base.objects:
+                await cluster.delete(ref)
 
 
 async def equalise(cluster: Cluster, base: Snapshot, *, emit: Emit = silent) -> Sequence[Difference]:

@@ -34,6 +34,8 @@ COMPARED = (
     "problems",
 )
 """What the attempts of one run have in common."""
+OF_THE_MODEL = ("model", "reasoning_effort", "budget")
+"""Of them, what concerns agents with a model."""
 
 
 class CodeVersion(Record):
@@ -100,10 +102,15 @@ class RunLock(Record):
     def contradictions(self, other: RunLock) -> list[str]:
         """Why attempts under `other` cannot stand beside those under this lock: `name: here, there` for each reason.
 
-        Only what scores depend on by the user's choice. Agents and problems that one of them lacks contradict nothing.
+        Only what scores depend on by the user's choice. Agents and problems that one of them lacks contradict nothing,
+        nor do models where one of them has none, nor what an older version did not record.
         """
         told = []
         for name in COMPARED:
+            if name not in self.model_fields_set & other.model_fields_set:
+                continue
+            if name in OF_THE_MODEL and None in (self.model, other.model):
+                continue
             mine, theirs = getattr(self, name), getattr(other, name)
             if name in ("agents", "problems"):
                 shared = mine.keys() & theirs.keys()
@@ -114,13 +121,17 @@ class RunLock(Record):
 
     def on(self, cluster: ClusterFacts, app_images: Mapping[str, str]) -> RunLock:
         """This lock with the cluster that attempts are made on from here."""
-        return self.model_copy(update={"cluster": cluster, "app_images": app_images})
+        return self.model_copy(update={"cluster": cluster, "app_images": {**self.app_images, **app_images}})
 
     def extended(self, other: RunLock) -> RunLock:
-        """This lock with the agents and problems of `other` added: a run that was resumed with more to do."""
-        return self.model_copy(
-            update={"agents": {**other.agents, **self.agents}, "problems": {**other.problems, **self.problems}}
-        )
+        """This lock with what `other` has more of (agents, problems, a model): a run that was given more to do."""
+        added: dict[str, object] = {
+            "agents": {**other.agents, **self.agents},
+            "problems": {**other.problems, **self.problems},
+        }
+        if self.model is None or "reasoning_effort" not in self.model_fields_set:
+            added |= {name: getattr(other, name) for name in OF_THE_MODEL}
+        return self.model_copy(update=added)
 
     @classmethod
     async def collect(cls, *, run_id: str, repo: Path, profile: str, judge: Mapping[str, str], **facts: Any) -> Self:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sregym.cluster import waits
 from sregym.cluster.client import KubeCluster
 from sregym.cluster.contract import Selection
 from sregym.cluster.equalising import restore, system_unwell
+from sregym.cluster.journal import Journal
 from sregym.cluster.objects import (
     CLUSTERROLE,
     CLUSTERROLEBINDING,
@@ -26,21 +29,17 @@ from sregym.cluster.objects import (
     STORAGECLASS,
     VALIDATING_POLICY,
     VALIDATING_POLICY_BINDING,
+    VALIDATING_WEBHOOK,
     Kind,
     Obj,
     Ref,
 )
 from sregym.cluster.snapshot import Scope, Snapshot, differences, retake, take
+from sregym.coordinator.putback import put_back
+from sregym.errors import ClusterError
 from tests.contract.conftest import kubeconfig_of
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
-
-WEBHOOK = Kind(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    namespaced=False,
-)
 
 
 def make(kind: Kind, name: str, namespace: str | None = None, **body: Any) -> Obj:
@@ -139,7 +138,7 @@ async def walls(cluster: KubeCluster) -> None:
         "admissionReviewVersions": ["v1"],
         "failurePolicy": "Fail",
     }
-    await cluster.create(make(WEBHOOK, "no.agent.example", webhooks=[hook]))
+    await cluster.create(make(VALIDATING_WEBHOOK, "no.agent.example", webhooks=[hook]))
 
 
 ALL: tuple[Callable[[KubeCluster], Awaitable[None]], ...] = (
@@ -175,3 +174,36 @@ async def comes_back(cluster: KubeCluster, base: Snapshot) -> None:
     assert [str(one) for one in differences(base, after)] == []
     assert after.digest == base.digest
     assert await system_unwell(cluster) == []
+
+
+async def test_a_webhook_that_fails_closed_does_not_keep_the_application(
+    cluster: KubeCluster, base: Snapshot, tmp_path: Path
+) -> None:
+    """Nobody answers it, and it is asked before anything in the namespace may go."""
+    await cluster.create(make(NAMESPACE, "scratch"))
+    container = {"name": "x", "image": "registry.k8s.io/pause:3.10.1"}
+    await cluster.create(make(POD, "one", "scratch", spec={"containers": [container]}))
+    resources = ["configmaps", "pods", "services"]
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": resources, "operations": ["*"]}
+    hook = {
+        "name": "no.agent.example",
+        "clientConfig": {"service": {"name": "nobody", "namespace": "scratch"}},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "scratch"}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Fail",
+    }
+    await cluster.create(make(VALIDATING_WEBHOOK, "no.agent.example", webhooks=[hook]))
+
+    async def refused() -> bool | None:
+        try:
+            await cluster.apply([make(CONFIGMAP, "try", "scratch", data={})])
+        except ClusterError:
+            return True
+        return None
+
+    await waits.poll(refused, what="the webhook is asked", every=0.5, within=30)
+    journal = Journal.create(tmp_path, identity=await cluster.identity(), attempt="one")
+    await put_back(cluster, journal, base, ["scratch"])
+    assert differences(base, await retake(cluster, base)) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from sregym.progress import Silent
 BUILD_SPACE = 15 * GIB
 """A build from nothing: Go's caches 5 GiB, images and the node store 6 GiB, head-room."""
 LEAST_GO = Version("1.24")
-"""From here on `go` fetches a newer toolchain by itself where a module asks for one."""
+"""What is known to work. The modules ask for newer ones, which `go` fetches by itself (https://go.dev/doc/toolchain)."""
 LEAST_NODE = Version("20")
 COMFORTABLE_MEMORY = 5 * GIB
 """Four nodes, observability and one app under load."""
@@ -135,6 +135,11 @@ def _image_source(*, registry: bool) -> Finding:
 
 async def _programs(*, registry: bool) -> list[Finding]:
     go = await _program("go", ["go", "version"], least=LEAST_GO, required=True)
+    if go.status is Status.OK:
+        chosen = await process.run(["go", "env", "GOTOOLCHAIN"], check=False, within=20)
+        if chosen.stdout.strip() == "local":
+            todo = "unset GOTOOLCHAIN, so that go can fetch the version that a module asks for"
+            go = replace(go, status=Status.NOTE, todo=todo)
     return [go, await _program("node", ["node", "--version"], least=LEAST_NODE, required=not registry)]
 
 
@@ -146,7 +151,7 @@ async def _program(name: str, command: Sequence[str], *, least: Version, require
     done = await process.run(command, check=False, within=20)
     seen = (done.stdout or done.stderr).strip()
     found = re.search(r"\d+(\.\d+)*", done.stdout)
-    if found is None or Version(found[0]) < least:
+    if not done.ok or found is None or Version(found[0]) < least:
         return Finding(check=name, status=lacking, seen=seen, todo=todo)
     return Finding(check=name, status=Status.OK, seen=seen)
 

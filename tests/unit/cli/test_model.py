@@ -55,8 +55,8 @@ def test_settings_make_the_model() -> None:
         ({"agent_api_protocols": "chat,soap"}, Budget(), "soap"),
         ({"agent_input_price": 1}, Budget(), "AGENT_OUTPUT_PRICE"),
         ({}, Budget(cost_usd=1), "price of local/m is not known"),
-        ({}, Budget(tokens=0), "more than nothing"),
-        ({"agent_input_price": 1, "agent_output_price": 1}, Budget(cost_usd=-1), "more than nothing"),
+        ({}, Budget(tokens=0), "numbers above 0"),
+        ({"agent_input_price": 1, "agent_output_price": 1}, Budget(cost_usd=-1), "numbers above 0"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(more: dict[str, object], budget: Budget, words: str) -> None:

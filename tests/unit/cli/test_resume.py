@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from apps.images import HOST_SIDE, STEPS, recipes_for
@@ -17,7 +17,7 @@ from sregym.cli.resume import in_its_own_words, lock_to_go_on_with
 from sregym.coordinator.lab import Content
 from sregym.errors import PrerequisiteError
 from sregym.judge import OfflineJudge
-from sregym.results import RunFolder, RunLock
+from sregym.results import ClusterFacts, RunFolder, RunLock
 
 REPO = Path(__file__).parents[3]
 PROBLEM = "scale_pod_zero_hotel_reservation"
@@ -61,13 +61,25 @@ async def test_a_run_that_was_killed_before_it_had_a_lock_needs_its_arguments(tm
     ("before", "now", "said"),
     [
         ({"model": "openai/a"}, {"model": "openai/b"}, "model: openai/a, now openai/b"),
-        ({"profile": "full"}, {}, "profile: full, now lite"),
+        ({"profile": "full"}, {"profile": "lite"}, "profile: full, now lite"),
         ({"judge": {**JUDGE, "tau": "1/2"}}, {}, "tau: 1/2, now 7/9"),
         ({"seeds": {"users": 1}}, {"seeds": {"users": 2}}, "seeds: users 1, now users 2"),
         ({"problems": {"a": 1}}, {"problems": {"a": 2}}, "problems: a 1, now a 2"),
-        ({"internet_access": "open"}, {}, "internet_access: open, now filtered"),
-        ({"reasoning_effort": "low"}, {}, "reasoning_effort: low, now None"),
-        ({"budget": {"tokens": 5.0}}, {}, "budget: tokens 5.0, now none"),
+        ({"internet_access": "open"}, {"internet_access": "filtered"}, "internet_access: open, now filtered"),
+        (
+            {"model": "a", "reasoning_effort": "low"},
+            {"model": "a", "reasoning_effort": None},
+            "reasoning_effort: low, now None",
+        ),
+        (
+            {"model": "a", "budget": {"tokens": 5.0}},
+            {"model": "a", "budget": {}},
+            "budget: tokens 5.0, now none",
+        ),
+        ({"timeouts_s": {"session": 60}}, {"timeouts_s": {"session": 90}}, "timeouts_s: session 60"),
+        ({"agents": {"a": "1"}}, {"agents": {"a": "2"}}, "agents: a 1, now a 2"),
+        ({"agent_endpoints": ("a",)}, {"agent_endpoints": ()}, "agent_endpoints: "),
+        ({"noise": True}, {"noise": False}, "noise: True, now False"),
     ],
 )
 async def test_what_changes_scores_is_refused(
@@ -82,10 +94,26 @@ async def test_what_changes_scores_is_refused(
 
 async def test_a_run_may_be_given_more_to_do(tmp_path: Path) -> None:
     folder = await a_run(tmp_path, problems={"a": 1}, agents={"nop": "1"}, command=("main.py", "--agent", "nop"))
-    merged = lock_to_go_on_with(folder, await lock(problems={"b": 3}, agents={"restart": "2"}))
+    more = {"problems": {"b": 3}, "agents": {"react": "2"}, "model": "m", "reasoning_effort": "low"}
+    merged = lock_to_go_on_with(folder, await lock(command=("main.py", "--agent", "react"), **more))
     assert merged.problems == {"a": 1, "b": 3}
-    assert merged.agents == {"nop": "1", "restart": "2"}
-    assert merged.command == ("main.py", "--agent", "nop")
+    assert merged.agents == {"nop": "1", "react": "2"}
+    assert (merged.model, merged.reasoning_effort) == ("m", "low")
+    assert merged.command == ("main.py", "--agent", "react")
+    alone = await lock(command=("main.py", "--resume", str(folder.path)))
+    assert lock_to_go_on_with(folder, alone).command == ("main.py", "--agent", "nop")
+
+
+async def test_a_lock_of_an_older_version_lacks_a_field_and_contradicts_nothing(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path)
+    older = (await lock(model="m")).model_dump(mode="json", exclude={"reasoning_effort"})
+    (folder.path / "run.lock.json").write_text(json.dumps(older), encoding="utf-8")
+    assert lock_to_go_on_with(folder, await lock(model="m", reasoning_effort="low")).reasoning_effort == "low"
+
+
+async def test_images_of_attempts_before_stay_in_the_lock() -> None:
+    first = (await lock()).on(ClusterFacts(provider="kind"), {"a": "1"})
+    assert first.on(ClusterFacts(provider="kind"), {"b": "2"}).app_images == {"a": "1", "b": "2"}
 
 
 async def test_other_code_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +122,7 @@ async def test_other_code_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "the run began with" in capsys.readouterr().err
 
 
-def test_the_command_line_refuses_before_anything_is_prepared(
+def test_the_command_line_goes_on_and_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def content() -> Content:
@@ -109,20 +137,24 @@ def test_the_command_line_refuses_before_anything_is_prepared(
 
     monkeypatch.setattr("sregym.cli.run.prepare", prepare)
     monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
+    for name in ("AGENT_MODEL_ID", "AGENT_REASONING_EFFORT", "SREGYM_AGENT_TIMEOUT", "SREGYM_HEALTHY_PHASE"):
+        monkeypatch.delenv(name, raising=False)
     words = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
-
-    async def started() -> RunFolder:
-        return await a_run(
-            tmp_path,
-            command=("main.py", *words),
-            seeds={"users": 1},
-            timeouts_s={"session": 1800.0, "healthy": 120.0},
-        )
-
-    folder = anyio.run(started)
-    assert run(build(content), ["--resume", str(folder.path)]) == 2
-    assert reached == ["prepare"]
+    # Interrupted before the site was ready.
+    monkeypatch.setattr("sys.argv", ["main.py", *words])
+    assert run(build(content)) == 2
+    (folder,) = tmp_path.iterdir()
+    monkeypatch.setattr("sys.argv", ["main.py", "--resume", str(folder)])
+    assert run(build(content)) == 2
+    assert len(reached) == 2
+    more = [*words, "--agent", "restart", "--n-attempts", "2", "--resume", str(folder)]
+    monkeypatch.setattr("sys.argv", ["main.py", *more])
+    assert run(build(content)) == 2
+    assert len(reached) == 3
+    assert in_its_own_words(["--resume", str(folder)]) == more
     capsys.readouterr()
-    assert run(build(content), [*words, "--seed", "2", "--resume", str(folder.path)]) == 2
-    assert reached == ["prepare"]
-    assert "seeds: users 1, now users 2" in " ".join(capsys.readouterr().err.split())
+    for changed in (["--seed", "2"], ["--agent-timeout", "60"], ["--allow-agent-endpoint", "http://10.0.0.1:80"]):
+        monkeypatch.setattr("sys.argv", ["main.py", *words, *changed, "--resume", str(folder)])
+        assert run(build(content)) == 2
+        assert "was run otherwise" in " ".join(capsys.readouterr().err.split())
+    assert len(reached) == 3

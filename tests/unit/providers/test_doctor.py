@@ -63,7 +63,8 @@ async def test_what_stands_in_the_way_is_failed_and_says_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("go", "go version go1.22.1"), ("node", "v18.20.4"), ("go", ""), ("node", "none")]
+    ("name", "said"),
+    [("go", "go version go1.9"), ("go", "go version go1.22.1"), ("node", "v8.1"), ("go", ""), ("node", "none")],
 )
 async def test_a_program_that_is_too_old_is_named_with_what_is_needed(
     examined: Program, tmp_path: Path, name: str, said: str
@@ -72,6 +73,19 @@ async def test_a_program_that_is_too_old_is_named_with_what_is_needed(
     found = (await findings(tmp_path))[name]
     assert found.status is Status.FAILED
     assert "or newer" in found.todo
+
+
+@pytest.mark.parametrize(("name", "said"), [("go", "go version go1.24 linux/amd64"), ("node", "v20.0.0")])
+async def test_the_oldest_that_works_is_fine(examined: Program, tmp_path: Path, name: str, said: str) -> None:
+    examined(name, f"echo {said}")
+    assert (await findings(tmp_path))[name].status is Status.OK
+
+
+async def test_a_go_that_may_not_fetch_another_is_noted(examined: Program, tmp_path: Path) -> None:
+    examined("go", '[ "$1" = env ] && echo local || echo go version go1.99')
+    found = (await findings(tmp_path))["go"]
+    assert found.status is Status.NOTE
+    assert "GOTOOLCHAIN" in found.todo
 
 
 async def test_no_daemon_is_ours_to_start_only_as_root_on_debian(
