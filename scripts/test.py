@@ -21,6 +21,7 @@ from sregym.cluster.providers.base import DEFAULT_NAME
 from sregym.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
+CLUSTER_TOOLS = ("discovery", "objectstate")
 SOURCES = ["main.py", "cli.py", "sregym", "apps", "injectors", "oracles", "problems", "benchmarks", "tests", "scripts"]
 
 
@@ -91,8 +92,15 @@ def live(marks: str) -> Count:
     up = step("cluster", sys.executable, "main.py", "cluster", "up")
     if up.failed:
         return up
+    # Here, since most of what they are compiled of was compiled for the cluster.
+    ours = [f"./{name}/..." for name in CLUSTER_TOOLS]
+    tools = step("go test of the cluster's tools", "go", "test", "-vet=off", *ours, cwd=ROOT / "kind" / "tools")
     kubeconfig = Settings().paths.state / "clusters" / f"{DEFAULT_NAME}.kubeconfig"
-    return up + pytest("live tests", "tests", "--live", "-m", marks, f"--kubeconfig={kubeconfig}", "--durations=25")
+    return (
+        up
+        + tools
+        + pytest("live tests", "tests", "--live", "-m", marks, f"--kubeconfig={kubeconfig}", "--durations=25")
+    )
 
 
 def main() -> int:
