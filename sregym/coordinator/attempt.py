@@ -312,9 +312,16 @@ async def _on_call(
             await surroundings.leave()
         draft.mitigation = await _grade_mitigation(draft, world, incident, emit)
     if draft.diagnosis is None:
-        reason = "no diagnosis was submitted" + (f" ({draft.outcome.agent_reason})" if draft.outcome else "")
+        why = _why_none(draft.outcome)
+        reason = "no diagnosis was submitted" + (f" ({why})" if why else "")
         draft.diagnosis = DiagnosisRecord.missing(tau=_tau(order.judge), reason=reason, judge=order.judge.name)
     desk.finish()
+
+
+def _why_none(outcome: SessionOutcome | None) -> str:
+    if outcome is None:
+        return ""
+    return outcome.agent_reason or ("the session's time was up" if outcome.timed_out else "")
 
 
 async def _grade_diagnosis(order: Order, taken: Submission, emit: Emit) -> DiagnosisRecord:

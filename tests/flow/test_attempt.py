@@ -237,6 +237,8 @@ async def test_an_agent_that_never_submits_is_graded_at_the_limit(stand: Stand) 
     record = await stand.attempt(silent)
     assert record.status is Status.GRADED
     assert record.times.timed_out
+    assert record.diagnosis is not None
+    assert "time was up" in record.diagnosis.reason
     assert record.times.ttm_s == 600
     assert record.diagnosis is not None
     assert record.diagnosis.grade is Grade.FAILED
