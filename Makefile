@@ -15,7 +15,7 @@ demo: ## From a bare machine to graded incidents: builds, cluster, two problems,
 test: ## All checks: lint, types, imports, Go, unit, flow, crash, contract, and live on a cluster
 	$(TEST)
 
-acceptance: ## The whole live matrix: every problem, every agent, every kill point (three hours on two cores)
+acceptance: ## The whole live matrix: every problem, every agent, every kill point (several hours on two cores)
 	$(TEST) --acceptance
 
 lint: ## ruff, mypy --strict, import contracts

@@ -9,18 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from apps.images import HOST_SIDE, STEPS, recipes_for
-from sregym.catalogue import Catalogue
+from main import content
 from sregym.cli.app import build
 from sregym.cli.entry import run
-from sregym.coordinator.lab import Content
 
 PROBLEM = "scale_pod_zero_hotel_reservation"
-
-
-def content() -> Content:
-    catalogue = Catalogue.discover("problems")
-    return Content(catalogue=catalogue, app_images=recipes_for, host_images=HOST_SIDE, steps=STEPS)
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from apps.images import HOST_SIDE, STEPS, recipes_for
-from sregym.catalogue import Catalogue
+from main import content
 from sregym.cli.app import build
 from sregym.cli.entry import run
 from sregym.cli.resume import in_its_own_words, lock_to_go_on_with
-from sregym.coordinator.lab import Content
 from sregym.errors import PrerequisiteError
 from sregym.judge import OfflineJudge
 from sregym.results import ClusterFacts, RunFolder, RunLock
@@ -125,10 +123,6 @@ async def test_other_code_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_command_line_goes_on_and_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def content() -> Content:
-        catalogue = Catalogue.discover("problems")
-        return Content(catalogue=catalogue, app_images=recipes_for, host_images=HOST_SIDE, steps=STEPS)
-
     reached: list[str] = []
 
     async def prepare(*_: object, **__: object) -> None:
