@@ -85,7 +85,7 @@ def busy_deployment(namespace: str) -> Obj:
         "command": ["sh", "-c", talk],
         "ports": [{"containerPort": 8080}],
     }
-    labels = {"app": "web"}
+    labels = {"app": "web", "site": namespace}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

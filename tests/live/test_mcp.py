@@ -15,6 +15,8 @@ import pytest
 from mcp import ClientSession
 
 from sregym.cluster import waits
+from sregym.cluster.contract import Selection
+from sregym.cluster.objects import POD, dig
 from sregym.gateway.desk import AppInfo, Desk, Stage
 from sregym.gateway.doors import LOGS, MCP, METRICS, TRACES
 from sregym.gateway.server import Gateway, TcpPorts, running_gateway
@@ -138,10 +140,14 @@ async def test_what_the_kubectl_tool_changes_it_takes_back(site: GatewaySite, tm
 
 
 async def test_a_drained_node_takes_pods_again(site: GatewaySite, tmp_path: Path) -> None:
-    node = site.handle.node_names[-1]
+    (pod,) = await site.cluster.list(Selection(kind=POD, namespace=site.namespace))
+    node = dig(pod, "spec", "nodeName")
     async with place(site, tmp_path) as here, client(here.url("kubectl/mcp"), "mcp") as session:
-        drained = await kubectl(session, f"kubectl drain {node} --ignore-daemonsets --pod-selector=app=web")
+        # A drain goes over all namespaces, and those of the tests before may still be ending.
+        drain = f"kubectl drain {node} --ignore-daemonsets --pod-selector=site={site.namespace}"
+        drained = await kubectl(session, drain)
         assert not drained["isError"], drained
+        assert f"evicting pod {site.namespace}/{dig(pod, 'metadata', 'name')}" in drained["output"]
         cordoned = f"kubectl get node {node} -o jsonpath='{{.spec.unschedulable}}'"
         assert (await kubectl(session, cordoned))["output"] == "true"
         back = await call(session, "rollback_command")
