@@ -17,7 +17,7 @@ import anyio
 
 from oracles.motion import CRASHES, Motion, motion
 from oracles.requests import app_serves, shown_mix
-from oracles.workloads import PodsSteady, restart_counts
+from oracles.workloads import PodsSteady, owned, restart_counts
 from sregym.api import (
     AllOf,
     Baseline,
@@ -207,6 +207,6 @@ class _Pass:
     async def _motion(self) -> Motion:
         reader, namespace = self.ctx.reader, self.ctx.namespace
         deployments = await reader.list(Selection(kind=DEPLOYMENT, namespace=namespace))
-        pods = await reader.list(Selection(kind=POD, namespace=namespace))
+        pods = owned(await reader.list(Selection(kind=POD, namespace=namespace)))
         # What crashes again after its fresh start is not starting any more.
         return motion(deployments, pods, datetime.now(UTC), crashes=1 if self.restarted else CRASHES)

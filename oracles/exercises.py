@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from oracles.wiring import running_pod
-from oracles.workloads import PodsReplaced, RolledOut
+from oracles.workloads import PodsReplaced, RolledOut, owned
 from sregym.api import AllOf, Exercise, LoadPhase, OracleContext, Selection
 from sregym.cluster.objects import POD
 from sregym.errors import Unavailable, WaitTimeout
@@ -32,7 +32,7 @@ class RestartPods(Exercise):
         for name in self.services:
             selector = ctx.app.topology.service(name).selector
             chosen = Selection(kind=POD, namespace=ctx.namespace, labels=selector)
-            former = frozenset(str(one["metadata"]["uid"]) for one in await ctx.reader.list(chosen))
+            former = frozenset(str(one["metadata"]["uid"]) for one in owned(await ctx.reader.list(chosen)))
             await ctx.editor.recycle_pods(chosen)
             with suppress(WaitTimeout):
                 # The Deployment's status lags behind its pods: it says "ready" for a moment after they were deleted.

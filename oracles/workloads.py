@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sregym.api import Check, Look, Obj, Observation, Ref, Selection, State, dig
-from sregym.cluster.objects import DEPLOYMENT, ENDPOINTSLICE, NODE, POD, REPLICASET, SERVICE
+from sregym.cluster.objects import DEPLOYMENT, ENDPOINTSLICE, NODE, POD, REPLICASET, SERVICE, is_owned
 
 
 def rollout(ref: Ref, found: Obj | None, *, at_least: int = 1) -> Observation:
@@ -75,18 +75,23 @@ class RolledOut(Check):
         return Observation(check=self.title, state=State.HOLDS, parts=parts)
 
 
+def owned(pods: Iterable[Obj]) -> list[Obj]:
+    """Without those that no controller made: what somebody has started by hand is no part of the application."""
+    return [one for one in pods if is_owned(one)]
+
+
 def restart_counts(pods: Iterable[Obj]) -> dict[str, int]:
-    """Restarts by `pod/container`."""
+    """Restarts by `pod/container`, in the pods of controllers."""
     return {
         f"{one['metadata']['name']}/{status['name']}": status.get("restartCount", 0)
-        for one in pods
+        for one in owned(pods)
         for status in dig(one, "status", "containerStatuses", default=[])
     }
 
 
 @dataclass(frozen=True)
 class PodsSteady(Check):
-    """No container of the namespace has restarted more often than `since` says (new pods: never)."""
+    """No container of the namespace's workloads has restarted more often than `since` says (new pods: never)."""
 
     since: Mapping[str, int] = field(default_factory=dict)
 

@@ -194,7 +194,8 @@ class Editor(Protocol):
     async def delete(self, ref: Ref) -> None: ...
 
     async def recycle_pods(self, selection: Selection, *, grace_s: int | None = None) -> None:
-        """Deletes pods that a controller makes again: journalled for the record, nothing to undo."""
+        """Deletes the pods of a selection that a controller makes again, and no others: journalled for the record,
+        nothing to undo."""
 
     async def compensate(self, action: Compensation) -> None:
         """Journals an undo for an effect outside the API; call it before the deed."""

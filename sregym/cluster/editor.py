@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sregym.cluster import recovery
 from sregym.cluster.contract import Cluster, Compensation, PatchType, Selection
 from sregym.cluster.journal import Journal
-from sregym.cluster.objects import NAMESPACE, Obj, Ref, ref_of, uid_of
+from sregym.cluster.objects import NAMESPACE, Obj, Ref, is_owned, ref_of, uid_of
 from sregym.errors import Conflict, DefinitionError, Forbidden, Invalid, NotFound
 from sregym.events import Emit, silent
 
@@ -56,8 +56,9 @@ class JournalledEditor:
     async def recycle_pods(self, selection: Selection, *, grace_s: int | None = None) -> None:
         for pod in await self._cluster.list(selection):
             ref = ref_of(pod, selection.kind)
-            if not pod["metadata"].get("ownerReferences"):
-                raise DefinitionError(f"{ref}: no controller would make it again")
+            if not is_owned(pod):
+                self._emit("editor.left", ref=str(ref), why="no controller would make it again")
+                continue
             self._journal.note(f"recycle {ref}", section=self._section)
             self._emit("editor.recycled", ref=str(ref))
             await self._cluster.delete(ref, grace_s=grace_s)

@@ -156,6 +156,11 @@ def ref_of(obj: Mapping[str, Any], kind: Kind) -> Ref:
     return Ref(kind, meta["name"], meta.get("namespace"))
 
 
+def is_owned(pod: Mapping[str, Any]) -> bool:
+    """Whether a controller makes the pod again when it is deleted."""
+    return bool(dig(pod, "metadata", "ownerReferences"))
+
+
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
     return dict(dig(obj, "metadata", "labels", default={}))
 

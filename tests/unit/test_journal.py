@@ -250,6 +250,15 @@ async def test_recycled_pods_come_back_by_themselves(
     assert journal.open_entries() == []
 
 
+async def test_a_pod_that_nothing_would_make_again_is_not_recycled(
+    shop: FakeCluster, editor: JournalledEditor, journal: Journal
+) -> None:
+    meta = {"name": "by-hand", "namespace": "shop", "labels": {"app": "web"}}
+    await shop.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": []}})
+    await editor.recycle_pods(Selection(kind=POD, namespace="shop", labels="app=web"))
+    assert await shop.find(Ref(POD, "by-hand", "shop")) is not None
+
+
 async def test_another_process_recovers_from_the_file_alone(
     shop: FakeCluster, editor: JournalledEditor, tmp_path: Path
 ) -> None:

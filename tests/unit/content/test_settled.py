@@ -9,15 +9,24 @@ import anyio
 import pytest
 
 from oracles.combine import GRACE_S, Settled, app_settled
+from oracles.exercises import RestartPods
 from oracles.requests import RARE
 from sregym.api import Check, Exercise, Look, Observation, OracleContext, VerdictState, deployment
 from sregym.cluster.contract import PatchType, Selection
 from sregym.cluster.fake import FakeCluster
-from sregym.cluster.objects import POD, Ref
+from sregym.cluster.objects import POD, Ref, ref_of
 from sregym.errors import Unavailable
 from tests.unit.content.worlds import HOTEL, RecordingEditor, ScriptedTraffic, hotel, oracles
 
 pytestmark = pytest.mark.usefixtures("fake_time")
+
+
+CRASHING = {
+    "phase": "Running",
+    "containerStatuses": [
+        {"name": "c", "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -133,12 +142,24 @@ async def test_proofs_are_made_at_the_end_of_a_window_and_may_fail_it(fake_clust
 async def test_a_pod_in_back_off_is_restarted_once(fake_cluster: FakeCluster) -> None:
     await hotel(fake_cluster)
     name = next(n["metadata"]["name"] for n in await fake_cluster.list(_pods()) if "geo" in n["metadata"]["name"])
-    crashing = {"name": "c", "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-    fake_cluster.set_status(Ref(POD, name, HOTEL.namespace), {"phase": "Running", "containerStatuses": [crashing]})
+    fake_cluster.set_status(Ref(POD, name, HOTEL.namespace), CRASHING)
     editor = RecordingEditor(fake_cluster)
     oracle = Settled(condition=From(4), hold=2)
     assert (await oracle.check(oracles(fake_cluster, ScriptedTraffic(), editor), {})).passed
     assert [one.name for one in editor.recycled] == [name]
+
+
+async def test_what_somebody_started_by_hand_is_no_part_of_the_application(fake_cluster: FakeCluster) -> None:
+    await hotel(fake_cluster)
+    labels = dict(HOTEL.topology.service("geo").labels)
+    meta = {"name": "tmp-shell", "namespace": HOTEL.namespace, "labels": labels}
+    left = await fake_cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": []}})
+    fake_cluster.set_status(ref_of(left, POD), CRASHING)
+    editor = RecordingEditor(fake_cluster)
+    oracle = Settled(condition=From(4), exercises=(RestartPods(("geo",)),), hold=2)
+    assert (await oracle.check(oracles(fake_cluster, ScriptedTraffic(), editor), {})).passed
+    assert await fake_cluster.find(ref_of(left, POD)) is not None
+    assert anyio.current_time() < 4 + 2 + 3
 
 
 async def test_rare_operations_get_their_share_and_the_load_comes_back(fake_cluster: FakeCluster) -> None:

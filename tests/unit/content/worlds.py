@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from apps.hotel_reservation.app import HotelReservation
+from oracles.workloads import owned
 from sregym.api import FaultContext, LoadPhase, Obj, OperationStats, OracleContext, ServiceSpec, TrafficWindow
 from sregym.cluster.contract import Compensation, Editor, PatchType, Selection
 from sregym.cluster.fake import FakeCluster
@@ -56,7 +57,7 @@ class RecordingEditor:
 
     async def recycle_pods(self, selection: Selection, *, grace_s: int | None = None) -> None:
         self.recycled.append(selection)
-        for one in await self.cluster.list(selection):
+        for one in owned(await self.cluster.list(selection)):
             await self.cluster.delete(Ref(selection.kind, one["metadata"]["name"], selection.namespace))
 
     async def compensate(self, action: Compensation) -> None:
