@@ -353,8 +353,16 @@ async def test_a_world_that_cannot_be_put_back_stops_the_run_after_the_record_is
     with pytest.raises(RecoveryError):
         await stand.attempt(breaks_the_api)
     (record,) = stand.on_disk
-    assert record.reason.startswith("RecoveryError: ")
+    assert record.status is Status.GRADED, "what was known before is kept"
+    assert record.world_equal is None
     assert open_journals(stand.state)
+
+
+async def test_an_undo_that_fails_costs_no_grade_where_the_world_is_clean_afterwards(stand: Stand) -> None:
+    record = await stand.attempt(good, problem=BackIsGone(app=Shop(), undo_fails=True))
+    assert (record.status, record.end_to_end) == (Status.GRADED, Grade.PASSED)
+    assert "fault.not_undone" in stand.events()
+    assert await stand.world_is_clean()
 
 
 async def test_the_namespace_is_gone_afterwards(stand: Stand) -> None:

@@ -44,7 +44,7 @@ from sregym.api.problem import Layer
 from sregym.cluster.contract import Cluster
 from sregym.cluster.journal import Journal
 from sregym.cluster.namespaces import remove_namespaces
-from sregym.errors import ClusterError
+from sregym.errors import ClusterError, RecoveryError
 from sregym.events import Emit, silent
 from sregym.gateway.desk import Desk, Stage
 from sregym.results import Usage
@@ -148,10 +148,16 @@ class WantsNone(Check):
 class ScaleDown(Fault):
     name: str
     bites: bool = True
+    undo_fails: bool = False
 
     async def inject(self, ctx: FaultContext) -> None:
         if self.bites:
             await ctx.editor.patch(deployment(self.name, ctx.namespace), {"spec": {"replicas": 0}})
+
+    async def recover(self, ctx: FaultContext) -> None:
+        if self.undo_fails:
+            raise RecoveryError("the database has no pod that could be asked")
+        await super().recover(ctx)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,11 +184,12 @@ class BackIsGone(Problem):
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
     bites: bool = True
+    undo_fails: bool = False
     probe_error: str = ""
     blind: list[str] | None = None
 
     def fault(self) -> Fault:
-        return ScaleDown("back", bites=self.bites)
+        return ScaleDown("back", bites=self.bites, undo_fails=self.undo_fails)
 
     def symptom(self) -> Check:
         return WantsNone("back")
