@@ -106,9 +106,7 @@ class AgentContainer:
         target = folder / "logs"
         shutil.rmtree(target, ignore_errors=True)
         await process.run(["docker", "cp", f"{self.name}:{LOGS}", target], check=False, within=COPY_WITHIN_S)
-        for path in sorted(target.rglob("*"), reverse=True):
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                path.unlink()
+        drop_specials(target)
 
     async def _state(self) -> dict[str, Any]:
         said = await docker(
@@ -116,6 +114,13 @@ class AgentContainer:
         )
         state: dict[str, Any] = json.loads(said)
         return state
+
+
+def drop_specials(folder: Path) -> None:
+    """Removes links, sockets and other special files below a folder: what an agent left is kept as plain files."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            path.unlink()
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ its owner's business, so its results say that it was outside.
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from sregym.agents.container import AgentExit
+from sregym.agents.container import AgentExit, drop_specials
 from sregym.agents.environment import agent_environment
 from sregym.agents.runtime import private_folder
 from sregym.agents.spec import AgentSpec
@@ -132,7 +133,10 @@ async def outside_world(
             )
         )
         assert gateway.urls is not None
-        invitation = _invite(spec, desk, gateway, gateway.urls, runtime, kubectl, reasoning_effort, attempt_dir)
+        logs = runtime / "logs"  # the attempt's own folder is named after its problem
+        logs.mkdir()
+        stack.callback(_keep, logs, attempt_dir / "agent" / "logs")
+        invitation = _invite(spec, desk, gateway, gateway.urls, runtime, kubectl, reasoning_effort, logs)
         yield OutsideAgent(invitation, gateway, greet, emit)
 
 
@@ -144,7 +148,7 @@ def _invite(
     runtime: Path,
     kubectl: Sequence[str | Path],
     reasoning_effort: str | None,
-    attempt_dir: Path,
+    logs: Path,
 ) -> Invitation:
     app = desk.app_info()
     kubeconfig = runtime / "kubeconfig"
@@ -156,7 +160,7 @@ def _invite(
         api_port=int(port),
         urls={door.variable: urls.of(door) or "" for door in gateway.doors if door.variable},
         kubeconfig=str(kubeconfig),
-        logs=str(attempt_dir),
+        logs=str(logs),
         artifact=secrets.token_hex(8),
         model=gateway.model,
         model_url=f"{urls.model}/v1" if urls.model else None,
@@ -171,6 +175,13 @@ def _invite(
         model_url=f"{urls.model}/v1" if urls.model else None,
         environment={**kept, "API_URL": urls.api, **_path_with(runtime, kubectl)},
     )
+
+
+def _keep(logs: Path, target: Path) -> None:
+    """What the agent has left in its logs folder, with the attempt."""
+    drop_specials(logs)
+    if any(logs.iterdir()):
+        shutil.copytree(logs, target, dirs_exist_ok=True)
 
 
 def _path_with(runtime: Path, kubectl: Sequence[str | Path]) -> dict[str, str]:
