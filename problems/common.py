@@ -29,6 +29,12 @@ SAMPLES = 5
 """Requests that a symptom rests on at least."""
 
 
+def not_as_it_should_be(value: object) -> str:
+    """Matches a value that a text gives, but not one that it says should be there instead."""
+    wanted = ("should be", "should be port", "should have been", "must be", "must be port", "expected")
+    return "".join(f"(?<!{words} )" for words in wanted) + rf"\b{value}\b"
+
+
 def users_hurt(topology: Topology, *services: str) -> OperationsFail:
     """Most requests that need one of the services fail; looks back far enough to see requests of rare operations."""
     operations = topology.operations_of(*services)

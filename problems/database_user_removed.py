@@ -32,6 +32,8 @@ from sregym.api import (
     on,
 )
 
+OF_ROLES = "".join(f"(?<!{words} )" for words in ("role", "roles", "role was", "roles were", "permission", "privilege"))
+"""What is said of an account's roles is not said of the account."""
 ROOT = Login(user="root", password="root")
 GEO = {"store": "mongodb-geo", "client": "geo", "database": "geo-db", "collection": "geo"}
 RATE = {"store": "mongodb-rate", "client": "rate", "database": "rate-db", "collection": "inventory"}
@@ -89,7 +91,13 @@ class DatabaseUserRemoved(Problem):
                         "credential",
                     ),
                     Concept(
-                        "gone", "drop", "delet", "remov", "missing", "no longer exist", "does not exist", "unregistered"
+                        "gone",
+                        r"missing(?! (\w+ )?(\w+ )?(roles?|permissions?|privileges?))",
+                        "no longer exist",
+                        rf"{OF_ROLES}(drop|delet|remov)",
+                        "(does not|doesn't) exist",
+                        "unregistered",
+                        r"\bgone\b",
                     ),
                 ),
                 value_concepts=(Concept("which account", rf"\b{self.user}\b"),),

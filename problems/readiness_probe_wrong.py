@@ -34,6 +34,9 @@ from sregym.api import (
     service,
 )
 
+WRONG = r"\b(wrong|misconfigur\w*|incorrect\w*|invalid|bad|broken|mismatch\w*|bogus)\b"
+SERVES = r"\b(listen(s|ing)?|serv(es|ing)|bound|binds|runs)\b"
+
 
 class ReadinessProbeWrong(Problem):
     """Healthy pods are kept out of their Service by a readiness probe on a port that nothing listens on."""
@@ -79,7 +82,19 @@ class ReadinessProbeWrong(Problem):
                 mechanism=f"The readiness probe of {self.service} asks {self.path} on port {self.port}, where nothing"
                 f" listens; the server listens on {real}.",
                 effect=f"Its pods never become ready, Service {self.service} has no endpoint, and users are refused.",
-                mechanism_concepts=(Concept("readiness probe", r"readiness ?-?probe", r"readiness check"),),
+                mechanism_concepts=(
+                    Concept("readiness probe", r"readiness ?-?probe", r"readiness check"),
+                    Concept(
+                        "it is the probe that is wrong",
+                        "misconfigured probe",
+                        rf"{WRONG}[^.;]{{0,60}}(probe|readiness check)",
+                        rf"(probe|readiness check)[^.;]{{0,100}}({WRONG}|\b(changed|set to|points? (at|to)|should)\b)",
+                        rf"(probe|readiness check)[^;]{{0,160}}(?<!not )(?<!n't ){SERVES}\b",
+                        rf"(probe|readiness check)[^;]{{0,160}}\b(nothing|no one|nobody|no \w+) {SERVES}",
+                        r"(probe|readiness check)[^.;]{0,100}(closed|(does not|doesn't) exist|non-?existent)",
+                        rf"{SERVES}[^.;]{{0,60}}\b(but|while|whereas|yet)\b[^.;]{{0,40}}(probe|readiness check)",
+                    ),
+                ),
                 value_concepts=(Concept("what it asks", rf"\b{self.port}\b", self.path),),
                 effect_concepts=(
                     Concept(

@@ -63,7 +63,18 @@ class ScaledToZero(Problem):
                 components=(deployment(self.service),),
                 mechanism=f"Deployment {self.service} is scaled to 0 replicas.",
                 effect=f"No pod of {self.service} runs, so {', '.join(hurt)} fail.",
-                mechanism_concepts=(Concept("scaled down", r"scal\w+", r"replicas?"),),
+                mechanism_concepts=(
+                    Concept(
+                        "scaled down",
+                        "scaled to zero",
+                        r"scal\w+ ((it|them|down|back|in) )*to (0|zero)",
+                        "scale-to-zero",
+                        r"scaled (down|away|in)\b",
+                        r"replicas?\b[^.;,/]{0,30}\b(0|zero)\b(?! ?/| ready| available| of)",
+                        r"\b(0|zero|no) (desired |wanted )?replicas?\b(?! ?(are |is )?(ready|available))",
+                        r"wants? (0|zero|no) (pods?|replicas?)",
+                    ),
+                ),
                 value_concepts=(Concept("zero", r"\b0\b", r"\bzero\b", r"\bno replicas\b"),),
                 effect_concepts=(
                     Concept(

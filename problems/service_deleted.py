@@ -82,18 +82,22 @@ class ServiceDeleted(Problem):
                     Concept(
                         "not there",
                         "delet",
-                        "missing",
+                        r"(?<!endpoints are )(?<!endpoints )(?<!endpoint is )missing(?! (\w+ )?(endpoints?|selector))",
                         "does not exist",
                         "doesn't exist",
-                        "not found",
-                        "removed",
+                        r"(?<!host )not found",
+                        "removed(?! from)",
                         r"\bno service\b",
                         "absent",
                         "gone",
                     ),
                 ),
                 value_concepts=(
-                    Concept("the Service", rf"(service|svc)\W+{self.service}", rf"{self.service} (service|svc)"),
+                    Concept(
+                        "the Service",
+                        rf"(service|svc)( (object|for|of|named|called))*\W+{self.service}",
+                        rf"{self.service} (service|svc)",
+                    ),
                 ),
                 effect_concepts=(
                     Concept(

@@ -16,6 +16,7 @@ from oracles.workloads import EndpointsOwned
 from problems.common import (
     configure,
     neighbour,
+    not_as_it_should_be,
     often_used,
     peers,
     pod_template,
@@ -98,9 +99,15 @@ class WrongTargetPort(Problem):
                 mechanism=f"Service {self.service} forwards to target port {self.port}; its pods listen on {right}.",
                 effect=f"Connections to {self.service} are refused; {', '.join(hurt)} fail for users.",
                 mechanism_concepts=(
-                    Concept("target port", r"target ?-?port", r"(forward|rout|point)\w* to (the )?(wrong )?port"),
+                    Concept(
+                        "target port",
+                        r"target ?-?port",
+                        r"(forward|rout|point|map|send)\w* (\w+ )?to (the )?(wrong )?port",
+                        r"port mapping",
+                        r"maps? (port )?\d+",
+                    ),
                 ),
-                value_concepts=(Concept("the wrong port", rf"\b{self.port}\b"),),
+                value_concepts=(Concept("the wrong port", not_as_it_should_be(self.port)),),
                 effect_concepts=(
                     Concept(
                         "no connection",

@@ -13,7 +13,8 @@ FAMILIES = {
     "ports": r"target ?ports?|(?:wrong|incorrect|mismatched) ports?|port mismatch|container ?port",
     "configuration": r"(?:missing|wrong|absent|bad|broken|invalid) (?:config\w*|keys?|env\w*|settings?)|config ?map",
     "scheduling": r"node ?selectors?|unschedulable|taints?|tolerations?|affinity|cannot be scheduled|FailedScheduling",
-    "memory": r"oom\w*|out of memory|memory (?:limits?|leaks?|pressure)",
+    "memory": r"oom\w*|out of memory|memory (?:limits?|pressure)",
+    "memory leak": r"memory leaks?|leaks? memory|leaking memory",
     "cpu": r"cpu (?:limits?|throttl\w+|starvation|pressure|stress|exhaustion)|throttl\w+",
     "deleted object": r"(?:was|were|been|got|is) deleted|accidental(?:ly)? delet\w+"
     r"|deleted (?:service|deployment|config ?map|secret)",
@@ -23,14 +24,18 @@ FAMILIES = {
     "replicas": r"scaled (?:down )?to (?:0|zero)|(?:0|zero|no) replicas"
     r"|replicas?(?: count)?(?: is| was|:| =|=)? ?(?:0|zero)",
     "network": r"network ?polic(?:y|ies)|packet loss|network (?:partition|latency|outage|failure)|firewall",
-    "dns": r"dns|core ?dns|name resolution",
-    "image": r"image ?pull\w*|(?:wrong|bad|broken|missing|faulty) (?:image|tag|build)s?",
+    "selector": r"(?:wrong|incorrect|mismatched|bad) (?:label )?selectors?"
+    r"|selectors? (?:is|are|was|were) (?:wrong|incorrect|mismatched)|selectors? (?:does|do|did)(?: not|n't) match",
+    "dns": r"dns|name resolution",
+    "name server": r"core ?dns|kube-?dns",
+    "image": r"image ?pull\w*|images? (?:cannot|can't|could not|couldn't) be pulled"
+    r"|(?:wrong|bad|broken|missing|faulty) (?:image|tag|build)s?",
     "storage": r"disk (?:full|failure|pressure)|volume mount|mount fail\w+|pvcs?|i/o errors?|corrupt\w*|storage",
     "overload": r"overload\w*|retry (?:storm|loop)|retries|thundering herd|queue (?:is )?full"
     r"|traffic (?:spike|burst|surge)",
     "quota": r"(?:resource ?)?quotas?|limit ?ranges?",
     "certificates": r"certificates?|tls",
-    "permissions": r"rbac|permissions?|forbidden",
+    "permissions": r"rbac|permissions?|forbidden|roles? (?:was |were |is )?(?:removed|revoked|missing|lost)",
     "node failure": r"node (?:failure|outage|is down|not ?ready)|kubelet",
     "code": r"(?:software |code )?bugs?|deadlocks?|race conditions?|regressions?",
     "admission": r"(?:admission|mutating|validating) ?webhooks?",

@@ -94,7 +94,7 @@ def _is_meant(name: str, text: str, m: re.Match[str]) -> bool:
         rf"\b(?:{_NAMING})\s$", before, re.IGNORECASE
     ):
         return True
-    return not _EVERYDAY_BEFORE.search(before)
+    return not _EVERYDAY_BEFORE.search(re.sub(r"[`']", "", before))
 
 
 @lru_cache(maxsize=256)

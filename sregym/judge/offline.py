@@ -17,7 +17,7 @@ from sregym.judge.checklist import CHECKLIST, DEFAULT_TAU
 from sregym.judge.contract import Answer, Fingerprint, JudgeInput, Judgement, judged
 from sregym.judge.reading import LONGEST_DIAGNOSIS, Reading
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 """Bump when the rules of reading change: scores before and after are not comparable."""
 
 _EMPTY_HANDED = re.compile(
@@ -105,6 +105,8 @@ class _Answers:
             return _no(self.read.list_of)
         if self.read.hedged:
             return _no(f"only one of several guesses, beside {', '.join(self.read.rivals)}")
+        if self.read.instead:
+            return _no(f"calls something else the cause: {', '.join(self.read.instead)}")
         words: list[str] = []
         for cause in causes:
             if lacking := self._lacks(cause, cause.mechanism_concepts):
@@ -166,12 +168,12 @@ class _Answers:
 
     def _explains(self, cause: RootCause) -> bool:
         blamed = cause.role is Role.TRIGGER or self._blames(cause)
-        return blamed and not self._lacks(cause, cause.mechanism_concepts)
+        return blamed and not self.read.instead and not self._lacks(cause, cause.mechanism_concepts)
 
     def _lacks(self, cause: RootCause, concepts: Iterable[Concept]) -> str:
         """What of the concepts is not said of the cause's components; empty where all are."""
         for concept in concepts:
-            found = self.read.find(concept, self._names_of(cause))
+            found = self.read.find(concept, self._names_of(cause), asserted=True)
             if found is None:
                 return f"does not say {concept.name!r}"
             if not found.owned and cause.role is not Role.TRIGGER:

@@ -17,7 +17,7 @@ from sregym.judge.contract import JudgeInput
 from sregym.judge.families import asserted_in, families_in
 from sregym.judge.mentions import Mention, Names, kind_words, only_as_another_kind
 from sregym.judge.roles import inherited, listed_beside, speaks_of_another, suffers
-from sregym.judge.text import Sentence, clause_spans, normalise, sentences
+from sregym.judge.text import Sentence, clause_spans, negated_before, normalise, sentences
 
 LONGEST_DIAGNOSIS = 6_000
 """Characters; what is longer is no statement of a cause but everything that was seen."""
@@ -109,14 +109,17 @@ class Reading:
             for index in range(len(self.sentences))
         )
 
-    def find(self, concept: Concept, wanted: frozenset[str]) -> Found | None:
-        """The first place where a concept is said of one of the wanted components; else the first place at all."""
+    def find(self, concept: Concept, wanted: frozenset[str], *, asserted: bool = False) -> Found | None:
+        """The first place where a concept is said of one of the wanted components; else the first place at all.
+
+        Where it must be `asserted`, "has not been scaled to 0" does not say "scaled to 0".
+        """
         first: Found | None = None
         for index in range(len(self.sentences)):
             for size in (1, 2):
                 window = range(index, min(index + size, len(self.sentences)))
                 text = " ".join(plain(self.sentences[i].text) for i in window)
-                if match := _search(concept, text):
+                if match := _search(concept, text, asserted=asserted):
                     owned = any(self.about[i] & wanted for i in window)
                     found = Found(words=" ".join(match.group().split())[:80], owned=owned)
                     if owned:
@@ -207,6 +210,7 @@ class Reading:
     @cached_property
     def _true_families(self) -> frozenset[str]:
         texts = [t for one in self.question.root_causes for t in (one.mechanism, one.effect)]
+        texts += [p for one in self.question.root_causes for c in one.effect_concepts for p in c.any_of]
         texts += [ref.kind.name for one in self.question.root_causes for ref in one.components]
         return families_in(texts)
 
@@ -229,6 +233,13 @@ class Reading:
         concepts = [c for one in self.question.root_causes for c in one.mechanism_concepts]
         stating = (s.text for s in self.sentences if any(_search(c, plain(s.text)) for c in concepts))
         return [part.text for part in self.blaming] or list(stating)
+
+    @cached_property
+    def instead(self) -> tuple[str, ...]:
+        """Untrue explanations that the writer offers as the cause, where no part that does so says what is true."""
+        concepts = [c for one in self.question.root_causes for c in one.mechanism_concepts]
+        said = any(_search(c, plain(part.text), asserted=True) for c in concepts for part in self.blaming)
+        return () if said else self.rivals
 
     @cached_property
     def hedged(self) -> bool:
@@ -299,8 +310,9 @@ def blanked(text: str, mentions: Iterable[Mention]) -> str:
     return text
 
 
-def _search(concept: Concept, text: str) -> re.Match[str] | None:
-    return next((m for phrase in concept.any_of if (m := re.search(phrase, text, re.IGNORECASE))), None)
+def _search(concept: Concept, text: str, *, asserted: bool = False) -> re.Match[str] | None:
+    said = (m for phrase in concept.any_of for m in re.finditer(phrase, text, re.IGNORECASE))
+    return next((m for m in said if not (asserted and negated_before(text, m.start()))), None)
 
 
 def _clauses_of(text: str) -> list[str]:

@@ -49,6 +49,12 @@ _DENIED_BEHIND = re.compile(
             (?:(?:the|a|an|our)\s+{_BLAME}\b|to\s+blame\b|at\s+fault\b|responsible\b|involved\b|related\b|relevant\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_NEGATED = re.compile(
+    r"""(?:\b(?:is|are|was|were|has|have|had)(?:\s+not|n't)|\bnever)
+        (?:\s+(?:actually|really|yet))?(?:\s+(?:been|being))?(?:\s+\w+(?:ed|en|wn|ut|et))?(?:\s+(?:to|from|at|by))?\s*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NEGATION_REACH = 80
 _AHEAD_ENDS = re.compile(
     r";|:\s|\s[-–—]{1,2}\s|\bbut\b|\bhowever\b|\binstead\b|\bso\b|\b(?:root|real|actual) cause\b", re.I
 )
@@ -92,6 +98,11 @@ def clause_spans(sentence: str) -> list[tuple[int, int]]:
     """Where the clauses of a sentence begin and end."""
     edges = [0, *(m.end() for m in _CLAUSE_END.finditer(sentence)), len(sentence)]
     return [(a, b) for a, b in pairwise(edges) if b > a]
+
+
+def negated_before(text: str, position: int) -> bool:
+    """Whether the words right before a position say that what follows is not so ("has not been scaled to ...")."""
+    return _NEGATED.search(text[max(0, position - _NEGATION_REACH) : position]) is not None
 
 
 def without_denied(sentence: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import anyio
 import httpx
 
 from sregym.agents.outside import OutsideAgent, outside_world
@@ -51,6 +52,7 @@ async def test_it_is_told_where_to_work_and_nothing_of_the_problem(tmp_path: Pat
             await agent.withdraw()
             assert (await client.get(f"{told.api_url}/status")).status_code == 401
     journal.close()
-    assert {path.name: path.read_text() for path in (attempt / "agent" / "logs").iterdir()} == {"notes": "seen"}
-    assert not logs.exists()
+    kept = [path async for path in anyio.Path(attempt / "agent" / "logs").iterdir()]
+    assert [(path.name, await path.read_text()) for path in kept] == [("notes", "seen")]
+    assert not await anyio.Path(logs).exists()
     assert not open_journals(state)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import pytest
+import yaml
 
 from sregym.api.problem import Problem
 from sregym.api.root_cause import Concept, Role
@@ -16,6 +19,7 @@ from tests.unit.judge import reports
 
 CATALOGUE = Catalogue.discover("problems")
 IDS = sorted(CATALOGUE.entries)
+SHORT = yaml.safe_load(Path(__file__).with_name("short.yaml").read_text(encoding="utf-8"))
 
 
 @cache
@@ -59,6 +63,22 @@ def test_long_reports_pass_where_they_are_right(problem_id: str) -> None:
 @pytest.mark.parametrize("problem_id", sorted(reports.WRONG))
 def test_long_reports_fail_where_they_are_wrong(problem_id: str) -> None:
     judgement = grade(problem_id, reports.WRONG[problem_id])
+    assert not judgement.passed, explained(judgement)
+
+
+def short(texts: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    return [(problem_id, text) for problem_id, several in texts.items() for text in several]
+
+
+@pytest.mark.parametrize(("problem_id", "text"), short(SHORT["right"]))
+def test_short_right_diagnoses_pass(problem_id: str, text: str) -> None:
+    judgement = grade(problem_id, text)
+    assert judgement.passed, explained(judgement)
+
+
+@pytest.mark.parametrize(("problem_id", "text"), short(SHORT["wrong"]))
+def test_the_symptom_with_another_cause_fails(problem_id: str, text: str) -> None:
+    judgement = grade(problem_id, text)
     assert not judgement.passed, explained(judgement)
 
 
