@@ -8,10 +8,12 @@ without a restart. A look that failed is never the agent's failure: the verdict 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 
@@ -24,6 +26,7 @@ from sregym.api import (
     Check,
     Exercise,
     LoadPhase,
+    Look,
     Observation,
     Oracle,
     OracleContext,
@@ -39,15 +42,34 @@ GRACE_S = 8.0
 """How long nothing may move, beyond what a check looks back on, before a failing check is final."""
 
 
+class Kept(ABC):
+    """Something of the healthy system that no repair may cost: noted before the fault, and a proof afterwards."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is, unique within an oracle."""
+
+    @abstractmethod
+    async def note(self, at: Look) -> Any:
+        """What must be known of it (JSON). Raises ClusterError."""
+
+    @abstractmethod
+    def check(self, noted: Any) -> Check:
+        """Whether it is still there."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settled(Oracle):
     """The condition is looked at all the time and must hold for `hold` seconds.
 
-    `proofs` are dear looks, made at the end of a window; `exercises` come between two passes; `within` bounds one pass.
+    `proofs` are dear looks, made at the end of a window, as are those at what is `kept`; `exercises` come between two
+    passes; `within` bounds one pass.
     """
 
     condition: Check
     proofs: tuple[Check, ...] = ()
+    kept: tuple[Kept, ...] = ()
     exercises: tuple[Exercise, ...] = ()
     hold: float = 15.0
     within: float = 120.0
@@ -56,23 +78,31 @@ class Settled(Oracle):
     mix: Mapping[str, float] | None = None
     """What users do while the oracle looks, where their usual mix shows too little of rare operations."""
 
+    async def baseline(self, ctx: OracleContext) -> Baseline:
+        return {one.name: await one.note(ctx) for one in self.kept}
+
     async def glance(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
         seen = await self.condition.observe(ctx)
-        if seen.holds and self.proofs:
-            seen = await AllOf(self.condition, *self.proofs).observe(ctx)
+        if seen.holds and (proofs := self._proofs(baseline)):
+            seen = await AllOf(self.condition, *proofs).observe(ctx)
         return Verdict.of(seen)
+
+    def _proofs(self, baseline: Baseline) -> tuple[Check, ...]:
+        return (*self.proofs, *(one.check(baseline[one.name]) for one in self.kept))
 
     async def check(self, ctx: OracleContext, baseline: Baseline) -> Verdict:
         try:
             async with self._load(ctx):
-                first = _Pass(oracle=self, ctx=ctx, hold=0.0 if self.exercises else self.hold)
+                proofs = self._proofs(baseline)
+                first = _Pass(oracle=self, proofs=proofs, ctx=ctx, hold=0.0 if self.exercises else self.hold)
                 verdict = await first.run()
                 if not verdict.passed or not self.exercises:
                     return verdict
                 for exercise in self.exercises:
                     ctx.emit("oracle.exercise", exercise=repr(exercise))
                     await exercise.run(ctx)
-                last = await _Pass(oracle=self, ctx=ctx, hold=self.hold, restarted=first.restarted).run()
+                restarted = first.restarted
+                last = await _Pass(oracle=self, proofs=proofs, ctx=ctx, hold=self.hold, restarted=restarted).run()
                 return replace(last, hold_s=verdict.hold_s + last.hold_s)
         except ClusterError as error:
             return Verdict.unscored(f"{type(error).__name__}: {error}")
@@ -99,6 +129,7 @@ def app_settled(
     topology: Topology,
     *also: Check,
     proofs: tuple[Check, ...] = (),
+    kept: tuple[Kept, ...] = (),
     exercises: tuple[Exercise, ...] = (),
     hold: float = 15.0,
 ) -> Settled:
@@ -106,6 +137,7 @@ def app_settled(
     return Settled(
         condition=AllOf(app_serves(topology), *also),
         proofs=proofs,
+        kept=kept,
         exercises=exercises,
         hold=hold,
         mix=shown_mix(topology),
@@ -117,6 +149,7 @@ class _Pass:
     """One passive pass: the state between two looks."""
 
     oracle: Settled
+    proofs: tuple[Check, ...]
     ctx: OracleContext
     hold: float
     restarted: bool = False
@@ -171,7 +204,7 @@ class _Pass:
         if now - self.holding_since < self.hold:
             self.still_since = None
             return None
-        proven = await AllOf(self.oracle.condition, *self.oracle.proofs).observe(self.ctx)
+        proven = await AllOf(self.oracle.condition, *self.proofs).observe(self.ctx)
         if proven.holds:
             return Verdict.of(proven, hold_s=self.hold + self.oracle.condition.span_s)
         if proven.state is State.CANNOT or over:

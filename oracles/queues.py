@@ -28,7 +28,8 @@ class Counters:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """The least and the most that a setting may be to count as in force."""
+    """The least and the most that a setting may be to count as in force: far above what a repair would choose, no
+    setting limits anything."""
 
     least: float
     most: float
@@ -66,8 +67,8 @@ class QueueFlows(Check):
     callee: Counters
     at_most_waiting: float = 5.0
     at_most_attempts: float = 2.1
-    limit: Bounds = Bounds(least=1.0, most=500.0)
-    capacity: Bounds = Bounds(least=1.0, most=256.0)
+    limit: Bounds = Bounds(least=1.0, most=10_000.0)
+    capacity: Bounds = Bounds(least=1.0, most=10_000.0)
 
     @property
     def title(self) -> str:

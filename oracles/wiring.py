@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from dataclasses import dataclass
 
 from oracles.workloads import EndpointsOwned
-from sregym.api import Check, Edge, ExecResult, Look, Observation, Ref, Selection, ServiceSpec, Topology, dig
+from sregym.api import Check, Edge, ExecResult, Look, Observation, Ref, Selection, ServiceSpec, Topology, configmap, dig
 from sregym.cluster.objects import POD
 from sregym.errors import DefinitionError
 
 CONFIG_FILE = "config.json"
 """Relative to the working directory of the caller's container."""
+NAME_SERVER = configmap("coredns", "kube-system")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,23 @@ class Wired(Check):
         labels = host.split(".")
         if len(labels) > 1 and labels[1] != at.namespace:
             return self.not_yet(f"{self.caller} uses {host}, outside the application's namespace", address=address)
-        return await EndpointsOwned(labels[0], self.callee).look(at)
+        owned = await EndpointsOwned(labels[0], self.callee).look(at)
+        return owned if not owned.holds else await self._means_the_service(at, ref, host, labels[0])
+
+    async def _means_the_service(self, at: Look, ref: Ref, host: str, service: str) -> Observation:
+        """Neither the caller's own table of hosts nor the cluster's name server says something else of the name."""
+        said = await at.shell.exec(ref, ("cat", "/etc/hosts"), container=self.container)
+        if said.code != 0:
+            return self.unknown(f"the hosts that {self.caller} knows cannot be read: {said.stderr.strip()}")
+        pinned = [
+            line for line in said.stdout.splitlines() if {host, service} & set(line.partition("#")[0].split()[1:])
+        ]
+        if pinned:
+            return self.not_yet(f"{self.caller} knows {host} from its own table of hosts: {pinned[0].strip()}")
+        names = await at.reader.find(NAME_SERVER)
+        if names is not None and re.search(rf"\b{re.escape(service)}\b", str(names.get("data", ""))):
+            return self.not_yet(f"the cluster's name server has a rule of its own for {service}")
+        return self.holding(address=host)
 
 
 def wired(topology: Topology, *, caller: str, callee: str) -> Wired:

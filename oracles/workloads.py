@@ -195,17 +195,20 @@ def _leads_to(endpoint: Obj, owners: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True)
-class NodesNamed(Check):
-    """Every node still carries the host name label that the kubelet gave it."""
+class NoNodeRenamed(Check):
+    """No node passes for another by its host name label. (The label need not be the node's name: well-known labels.)"""
+
+    hostname: str
 
     @property
     def title(self) -> str:
-        return "nodes keep their host name label"
+        return f"no other node is labelled {self.hostname}"
 
     async def look(self, at: Look) -> Observation:
-        wrong = {
-            one["metadata"]["name"]: label
+        posing = [
+            one["metadata"]["name"]
             for one in await at.reader.list(Selection(kind=NODE))
-            if (label := dig(one, "metadata", "labels", "kubernetes.io/hostname")) != one["metadata"]["name"]
-        }
-        return self.cannot(f"host name labels were changed: {wrong}") if wrong else self.holding()
+            if dig(one, "metadata", "labels", "kubernetes.io/hostname") == self.hostname
+            and one["metadata"]["name"] != self.hostname
+        ]
+        return self.cannot(f"{', '.join(posing)} was labelled {self.hostname}") if posing else self.holding()

@@ -8,7 +8,7 @@ from apps.hotel_reservation.app import HotelReservation
 from injectors.mongo import DropUser, Login
 from injectors.workloads import Reconnect
 from oracles.combine import app_settled
-from oracles.data import AnonymousRefused, MongoReadable, MongoStore
+from oracles.data import AnonymousRefused, DocumentsKept, MongoReadable, MongoStore
 from oracles.exercises import FlushCache, RestartPods
 from problems.common import pod_template, restart, restart_only, users_hurt
 from sregym.api import (
@@ -21,7 +21,9 @@ from sregym.api import (
     FaultClass,
     InOrder,
     Layer,
+    Obj,
     Oracle,
+    Patch,
     Problem,
     Provenance,
     Repair,
@@ -120,6 +122,7 @@ class DatabaseUserRemoved(Problem):
         return app_settled(
             self.topology,
             proofs=(login, AnonymousRefused(store=store)),
+            kept=(DocumentsKept(store=store, user=self.user, password=self.password),),
             exercises=(RestartPods((self.client,)), *flush),
         )
 
@@ -153,6 +156,11 @@ class DatabaseUserRemoved(Problem):
                 steps=(self._create("changed-2024", narrow), *restart(self.client)),
                 why="the client does not know it",
             ),
+            Repair(
+                name="start over with an empty store",
+                steps=(self._emptied(), *restart(self.client)),
+                why="accounts are made anew, and so are the client's rows; everybody's data is gone",
+            ),
         ]
 
     def diagnoses(self) -> Diagnoses:
@@ -169,6 +177,11 @@ class DatabaseUserRemoved(Problem):
                 "Searches fail with HTTP 500 on the frontend.",
             ),
         )
+
+    def _emptied(self) -> Patch:
+        claimed = next(volume for volume in self.spec.volumes if volume.claim)
+        volume: Obj = {"name": claimed.name, "persistentVolumeClaim": None, "emptyDir": {}}
+        return pod_template(self.store, volumes=[volume])
 
     def _create(self, password: str, roles: str) -> Step:
         script = f"db.createUser({{user: '{self.user}', pwd: '{password}', roles: [{roles}]}})"

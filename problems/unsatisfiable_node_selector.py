@@ -11,7 +11,7 @@ from injectors.patches import node_selector
 from injectors.workloads import RetireOldPods
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
-from oracles.workloads import NodesNamed
+from oracles.workloads import NoNodeRenamed
 from problems.common import bare_pod, neighbour, often_used, pod_template, restart_only, users_hurt
 from sregym.api import (
     App,
@@ -89,7 +89,7 @@ class UnsatisfiableNodeSelector(Problem):
         ]
 
     def mitigation(self) -> Oracle:
-        return app_settled(self.topology, NodesNamed(), exercises=(RestartPods((self.service,)),))
+        return app_settled(self.topology, NoNodeRenamed(self.node), exercises=(RestartPods((self.service,)),))
 
     def repairs(self) -> Sequence[Repair]:
         live = {

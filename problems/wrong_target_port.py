@@ -125,9 +125,10 @@ class WrongTargetPort(Problem):
 
     def mitigation(self) -> Oracle:
         reached = tuple(wired(self.topology, caller=caller, callee=self.service) for caller in self.callers)
+        own = () if reached else (EndpointsOwned(self.service, self.service),)
         return app_settled(
             self.topology,
-            EndpointsOwned(self.service, self.service),
+            *own,
             proofs=reached,
             exercises=(RestartPods((self.service, *self.callers)),),
         )

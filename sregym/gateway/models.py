@@ -208,7 +208,10 @@ class ModelCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelUsage:
-    """The sum over an attempt. `unmetered` counts answered calls whose tokens are not known."""
+    """The sum over an attempt. `unmetered` counts answered calls whose tokens are not known.
+
+    `failed` counts calls that the model's side did not answer; that one was malformed is the caller's doing.
+    """
 
     calls: int = 0
     failed: int = 0
@@ -221,6 +224,10 @@ class ModelUsage:
     """None where the price of a call is not known; never a guess."""
     budget_spent: bool = False
     """Whether a call was refused for that."""
+
+
+MALFORMED = frozenset({400, 413, 415, 422})
+"""Statuses that blame the request (RFC 9110, section 15.5)."""
 
 
 def calls_in(folder: Path) -> list[ModelCall]:
@@ -248,9 +255,10 @@ def usage_in(folder: Path) -> ModelUsage:
     every = calls_in(folder)
     calls = [call for call in every if not call.refused]
     answered = [call for call in calls if call.status < 400]
+    malformed = [call for call in calls if call.status in MALFORMED]
     return ModelUsage(
         calls=len(calls),
-        failed=len(calls) - len(answered),
+        failed=len(calls) - len(answered) - len(malformed),
         prompt_tokens=_total(call.prompt_tokens for call in calls),
         completion_tokens=_total(call.completion_tokens for call in calls),
         unmetered=sum(call.is_unmetered for call in calls),

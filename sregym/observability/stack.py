@@ -196,7 +196,8 @@ def _placement() -> dict[str, Any]:
     """Away from the applications where that is possible, so that what befalls a worker does not befall the stack."""
     preferred = {"matchExpressions": [{"key": CONTROL_PLANE, "operator": "Exists"}]}
     return {
-        "tolerations": [{"key": CONTROL_PLANE, "operator": "Exists", "effect": "NoSchedule"}],
+        # Of everything: a taint that somebody puts on its node must not evict it.
+        "tolerations": [{"operator": "Exists"}],
         "affinity": {
             "nodeAffinity": {
                 "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": preferred}]

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from oracles.data import AnonymousRefused, MongoReadable, MongoStore
+from oracles.combine import Settled
+from oracles.data import AnonymousRefused, DocumentsKept, MongoReadable, MongoStore
 from oracles.motion import motion
 from oracles.queues import parse
 from oracles.requests import OperationsFail, OperationsSucceed
 from oracles.resources import MemoryHeadroom
-from oracles.wiring import wired
-from oracles.workloads import EndpointsOwned, RolledOut, rollout
-from sregym.api import ExecResult, Obj, Ref, State, deployment, service
+from oracles.wiring import NAME_SERVER, wired
+from oracles.workloads import EndpointsOwned, NoNodeRenamed, RolledOut, rollout
+from sregym.api import AllOf, ExecResult, Obj, Ref, State, deployment, service
 from sregym.cluster.contract import PatchType
 from sregym.cluster.fake import FakeCluster
+from sregym.errors import Unavailable
 from tests.unit.content.worlds import HOTEL, ScriptedTraffic, hotel, oracles
 
 NAMESPACE = HOTEL.namespace
@@ -116,6 +118,45 @@ async def test_a_caller_must_reach_its_dependency_by_the_address_it_uses(
     )
     assert seen.holds is holds
     assert reason in seen.reason
+
+
+@pytest.mark.parametrize(
+    ("hosts", "corefile", "reason"),
+    [
+        ("10.1.1.1 rate-5d9f", ".:53 {}", ""),
+        ("# 10.9.9.9 mongodb-rate\n10.1.1.1 rate-5d9f", ".:53 {}", ""),
+        ("10.9.9.9 other mongodb-rate", ".:53 {}", "its own table of hosts"),
+        ("10.1.1.1 rate-5d9f", "rewrite name mongodb-rate.hotel-reservation.svc.cluster.local x", "a rule of its own"),
+    ],
+)
+async def test_the_name_of_a_dependency_must_mean_its_service(
+    fake_cluster: FakeCluster, hosts: str, corefile: str, reason: str
+) -> None:
+    await hotel(fake_cluster)
+    meta = {"name": NAME_SERVER.name, "namespace": NAME_SERVER.namespace}
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"Corefile": corefile}}
+    await fake_cluster.create(made)
+    answers = {"config.json": '{"RateMongoAddress": "mongodb-rate:27017"}', "/etc/hosts": hosts}
+    fake_cluster.on_exec = lambda pod, argv, stdin: ExecResult(code=0, stdout=answers[argv[-1]], stderr="")
+    seen = await wired(HOTEL.topology, caller="rate", callee="mongodb-rate").observe(
+        oracles(fake_cluster, ScriptedTraffic())
+    )
+    assert seen.holds is (not reason)
+    assert reason in seen.reason
+
+
+async def test_no_node_may_pass_for_another(fake_cluster: FakeCluster) -> None:
+    at = oracles(fake_cluster, ScriptedTraffic())
+
+    async def add(name: str, label: str) -> None:
+        meta = {"name": name, "labels": {"kubernetes.io/hostname": label}}
+        await fake_cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+
+    await add("i-0abc", "ip-10-0-0-7")
+    await add("worker-07", "worker-07")
+    assert (await NoNodeRenamed("worker-07").observe(at)).holds
+    await add("i-0def", "worker-07")
+    assert (await NoNodeRenamed("worker-07").observe(at)).state is State.CANNOT
 
 
 async def test_late_or_few_requests_are_unknown(fake_cluster: FakeCluster) -> None:
@@ -218,3 +259,33 @@ def test_counters_without_labels_are_read() -> None:
 def test_refs_are_named_in_titles() -> None:
     assert RolledOut(("geo",)).title == "rolled out: geo"
     assert str(Ref(REF.kind, "geo", "x")) == "Deployment geo in x"
+
+
+@pytest.mark.parametrize(
+    ("now", "state"),
+    [
+        (ExecResult(code=0, stdout="ids=a b c d\n", stderr=""), State.HOLDS),
+        (ExecResult(code=0, stdout="ids=a c d\n", stderr=""), State.NOT_YET),
+        (ExecResult(code=0, stdout="ids=\n", stderr=""), State.NOT_YET),
+        (ExecResult(code=1, stdout="", stderr="MongoServerError: Authentication failed."), State.NOT_YET),
+    ],
+)
+async def test_the_documents_of_before_must_still_be_there(
+    fake_cluster: FakeCluster, now: ExecResult, state: State
+) -> None:
+    await hotel(fake_cluster)
+    said = ExecResult(code=0, stdout="ids=a b c\n", stderr="")
+    fake_cluster.on_exec = lambda pod, argv, stdin: said
+    at = oracles(fake_cluster, ScriptedTraffic())
+    kept = DocumentsKept(store=STORE, user="admin", password="admin")
+    noted = await Settled(condition=AllOf(), kept=(kept,)).baseline(at)
+    assert noted == {"documents of geo-db.geo": ["a", "b", "c"]}
+    said = now
+    assert (await kept.check(noted[kept.name]).observe(at)).state is state
+
+
+async def test_documents_that_cannot_be_read_are_an_error_before_the_fault(fake_cluster: FakeCluster) -> None:
+    await hotel(fake_cluster)
+    fake_cluster.on_exec = lambda pod, argv, stdin: ExecResult(code=1, stdout="", stderr="connect ECONNREFUSED")
+    with pytest.raises(Unavailable, match="ECONNREFUSED"):
+        await DocumentsKept(store=STORE, user="admin", password="admin").note(oracles(fake_cluster, ScriptedTraffic()))

@@ -62,8 +62,10 @@ def _pods() -> Selection:
         (Pages([240, 240], 1.0), State.NOT_YET, State.NOT_YET),
         (Pages([0, 0], 2.8), State.NOT_YET, State.NOT_YET),
         (Pages([0, 0], 1.0, limit=0), State.NOT_YET, State.NOT_YET),
-        (Pages([0, 0], 1.0, limit=5000), State.NOT_YET, State.NOT_YET),
-        (Pages([0, 0], 1.0, capacity=4096), State.NOT_YET, State.NOT_YET),
+        (Pages([0, 0], 1.0, limit=1000), State.HOLDS, State.NOT_YET),
+        (Pages([0, 0], 1.0, capacity=512), State.HOLDS, State.NOT_YET),
+        (Pages([0, 0], 1.0, limit=1e6), State.NOT_YET, State.NOT_YET),
+        (Pages([0, 0], 1.0, capacity=1e6), State.NOT_YET, State.NOT_YET),
         (Pages([0, 0], 1.0, requests=0), State.UNKNOWN, State.NOT_YET),
     ],
 )

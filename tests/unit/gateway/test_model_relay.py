@@ -49,6 +49,14 @@ async def test_the_key_is_added_and_tokens_are_counted(tmp_path: Path) -> None:
     assert (usage.calls, usage.prompt_tokens, usage.completion_tokens) == (1, PROMPT_TOKENS, COMPLETION_TOKENS)
 
 
+@pytest.mark.parametrize(("status", "failed"), [(400, 0), (422, 0), (401, 1), (404, 1), (429, 1), (500, 1), (502, 1)])
+def test_a_malformed_call_is_no_failure_of_the_model(tmp_path: Path, status: int, failed: int) -> None:
+    call = ModelCall(at="2026-01-01T00:00:00Z", model="local/tiny", stream=False, status=status, seconds=1.0)
+    (tmp_path / CALLS_FILE).write_text(call.line())
+    usage = usage_in(tmp_path)
+    assert (usage.calls, usage.failed) == (1, failed)
+
+
 async def test_a_stream_has_no_chunk_that_was_not_asked_for(tmp_path: Path) -> None:
     async with relay_and_model(tmp_path, SAY) as (client, model):
         reply = await client.post("/chat/completions", json={**HELLO, "stream": True})
