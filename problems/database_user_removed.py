@@ -46,6 +46,7 @@ class DatabaseUserRemoved(Problem):
 
     fault_class = FaultClass.SECURITY
     layer = Layer.DATA
+    revision = 2
     store: str
     client: str
     database: str

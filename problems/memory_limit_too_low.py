@@ -45,6 +45,7 @@ class MemoryLimitTooLow(Problem):
 
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
     share: float = 0.5
     """Limit as a share of the measured working set."""

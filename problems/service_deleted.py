@@ -39,6 +39,7 @@ class ServiceDeleted(Problem):
 
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
 
     variants = {

@@ -42,6 +42,7 @@ class UnsatisfiableNodeSelector(Problem):
 
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
     node: str = "worker-07"
 

@@ -54,6 +54,7 @@ class WrongTargetPort(Problem):
 
     fault_class = FaultClass.MISCONFIGURATION
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
     port: int
 
