@@ -39,7 +39,7 @@ class MissingConfigKey(Problem):
     """The configuration file of a service lacks the address of the store that it needs to start."""
 
     fault_class = FaultClass.MISCONFIGURATION
-    revision = 2
+    revision = 3
     layer = Layer.APPLICATION
     service: str
     key: str

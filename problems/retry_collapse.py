@@ -48,7 +48,7 @@ class RetryCollapse(Problem):
 
     fault_class = FaultClass.METASTABLE
     layer = Layer.APPLICATION
-    revision = 2
+    revision = 3
     timing_sensitive = True
     latent = True
     caller: str = "search"
