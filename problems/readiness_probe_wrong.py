@@ -43,6 +43,7 @@ class ReadinessProbeWrong(Problem):
 
     fault_class = FaultClass.MISCONFIGURATION
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
     path: str = "/healthz"
     port: int = 8080

@@ -35,6 +35,7 @@ class ScaledToZero(Problem):
 
     fault_class = FaultClass.CLOUD_MANAGEMENT
     layer = Layer.KUBERNETES
+    revision = 2
     service: str
 
     variants = {
