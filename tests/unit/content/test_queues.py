@@ -64,8 +64,8 @@ def _pods() -> Selection:
         (Pages([0, 0], 1.0, limit=0), State.NOT_YET, State.NOT_YET),
         (Pages([0, 0], 1.0, limit=1000), State.HOLDS, State.NOT_YET),
         (Pages([0, 0], 1.0, capacity=512), State.HOLDS, State.NOT_YET),
-        (Pages([0, 0], 1.0, limit=1e6), State.NOT_YET, State.NOT_YET),
-        (Pages([0, 0], 1.0, capacity=1e6), State.NOT_YET, State.NOT_YET),
+        (Pages([0, 0], 1.0, limit=1_000_000), State.NOT_YET, State.NOT_YET),
+        (Pages([0, 0], 1.0, capacity=1_000_000), State.NOT_YET, State.NOT_YET),
         (Pages([0, 0], 1.0, requests=0), State.UNKNOWN, State.NOT_YET),
     ],
 )
