@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+import injectors.patches
+import oracles
+import problems.common
 import sregym.incidentops.settings
 import sregym.settings
+from oracles.combine import Kept
+from sregym.api import Check, Exercise, Fault
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -57,3 +66,28 @@ def test_no_variable_of_the_settings_is_made_up() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     assert [one for one in targets if not (page.parent / one).exists()] == []
+
+
+OFFERED = (Fault, Check, Exercise, Kept)
+UNDERNEATH = ("Change", "Kept", "PodsReplaced", "SameDocuments")
+"""What the offered parts are made of."""
+
+
+def defined_in(module: ModuleType) -> dict[str, object]:
+    return {name: one for name, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__}
+
+
+def parts() -> list[str]:
+    """What injectors and oracles offer to problems, and the helpers that problems share."""
+    found = {**defined_in(problems.common), **defined_in(injectors.patches)}
+    for package in (injectors, oracles):
+        for one in pkgutil.iter_modules(package.__path__, prefix=f"{package.__name__}."):
+            defined = defined_in(importlib.import_module(one.name)).items()
+            found |= {name: x for name, x in defined if inspect.isclass(x) and issubclass(x, OFFERED)}
+    return sorted(name for name in found if not name.startswith("_") and name not in UNDERNEATH)
+
+
+@pytest.mark.parametrize("part", parts())
+def test_authors_are_told_of_every_part(part: str) -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.search(rf"`{part}\b", page)
