@@ -22,7 +22,19 @@ from sregym.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 CLUSTER_TOOLS = ("discovery", "objectstate")
-SOURCES = ["main.py", "cli.py", "sregym", "apps", "injectors", "oracles", "problems", "benchmarks", "tests", "scripts"]
+SOURCES = [
+    "main.py",
+    "cli.py",
+    "sregym",
+    "apps",
+    "injectors",
+    "oracles",
+    "problems",
+    "benchmarks",
+    "examples",
+    "tests",
+    "scripts",
+]
 
 
 @dataclass(frozen=True)

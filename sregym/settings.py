@@ -82,7 +82,7 @@ class Timeouts(BaseSettings):
 
     model_config = _FROZEN
     session_s: float = Field(default=1800.0, validation_alias="SREGYM_AGENT_TIMEOUT", gt=0)
-    """The agent's whole session; cap of TTD and TTM (DESIGN section 8)."""
+    """The agent's whole session; cap of TTD and TTM (docs/results.md, "Times")."""
     app_ready_s: float = Field(default=600.0, validation_alias="WAIT_FOR_POD_READY_TIMEOUT", gt=0)
     healthy_phase_s: float = Field(default=120.0, validation_alias="SREGYM_HEALTHY_PHASE", ge=0)
     """How long load and telemetry run before the fault in graded attempts."""

@@ -4,7 +4,7 @@
     description: One line for people.
     image: registry.example/mine:1        # or: dockerfile: Dockerfile (its folder is the build context)
     command: [python3, /app/run.py]
-    environment: {LEVEL: "2"}             # added to what every agent gets (docs: agents)
+    environment: {LEVEL: "2"}             # added to what every agent gets (docs/agents.md)
     needs_model: true
 
 Built-in agents live in `sregym/agents/baselines/<name>/`; anyone's own is given by its path.

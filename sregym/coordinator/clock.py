@@ -48,7 +48,7 @@ class PhaseClock:
 
 @dataclass
 class SessionClock:
-    """The agent's clock (DESIGN section 8): starts when the incident is handed over; capped at `limit_s` seconds.
+    """The agent's clock (docs/results.md, "Times"): starts at the hand-over; capped at `limit_s` seconds.
 
     Time that the judge or the probes take is not in it, because submissions are stamped when they arrive.
     """

@@ -1,7 +1,7 @@
 """The submission API (port 8000 for agents): POST /submit, GET /status, GET /get_app, and what else is served there.
 
-The shapes are those that agents of this field are written for (docs: interfaces). Every refusal says what to do
-instead; a body that is too large or no JSON is refused before the desk hears of it.
+The shapes are those that agents of this field are written for (docs/agents.md, "What an agent is told"). Every refusal
+says what to do instead; a body that is too large or no JSON is refused before the desk hears of it.
 """
 
 from __future__ import annotations

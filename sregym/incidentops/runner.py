@@ -47,7 +47,7 @@ class Session(Protocol):
 
 
 class LiteLlmModel:
-    """A model behind LiteLLM. Without a provider in its name it is asked at the OpenAI-compatible endpoint."""
+    """A model at the OpenAI-compatible endpoint of the settings, asked through LiteLLM, whatever its name is."""
 
     def __init__(self, settings: RunnerSettings) -> None:
         self.name = settings.model_name

@@ -49,4 +49,4 @@ class RunnerSettings(BaseSettings):
     model_name: str = Field(default="mistralai/Mistral-7B-Instruct-v0.2", validation_alias="MODEL_NAME")
     env_server_url: str = Field(default="http://localhost:7860", validation_alias="ENV_SERVER_URL")
     api_base_url: str = Field(default="https://router.huggingface.co/v1", validation_alias="API_BASE_URL")
-    """An OpenAI-compatible endpoint; ignored when the model's name starts with a LiteLLM provider."""
+    """An OpenAI-compatible endpoint. Every model is asked there, by the name that the endpoint has for it."""

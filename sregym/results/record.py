@@ -367,16 +367,31 @@ class AttemptRecord(Record):
         return self
 
     @property
+    def counted(self) -> tuple[Grade, Grade]:
+        """The grades of diagnosis and mitigation, as they enter rates.
+
+        An attempt that is unscored though both tasks have a grade lacked something, a model that answers or its
+        telemetry: what failed may have failed for want of it.
+        """
+        first, second = (Grade.UNSCORED if one is None else one.grade for one in (self.diagnosis, self.mitigation))
+        if self.status is not Status.UNSCORED or Grade.UNSCORED in (first, second):
+            return first, second
+        return _unless_failed(first), _unless_failed(second)
+
+    @property
     def end_to_end(self) -> Grade:
         """PASSED where both tasks passed; UNSCORED unless both were scored, so that a broken judge tilts nothing."""
-        grades = [Grade.UNSCORED if one is None else one.grade for one in (self.diagnosis, self.mitigation)]
-        if self.status is not Status.GRADED or Grade.UNSCORED in grades:
+        if self.status is not Status.GRADED or Grade.UNSCORED in self.counted:
             return Grade.UNSCORED
-        return Grade.PASSED if all(one is Grade.PASSED for one in grades) else Grade.FAILED
+        return Grade.PASSED if all(one is Grade.PASSED for one in self.counted) else Grade.FAILED
 
     def to_json(self) -> str:
         """The text of `attempt.json`."""
         return self.model_dump_json(indent=2) + "\n"
+
+
+def _unless_failed(grade: Grade) -> Grade:
+    return Grade.UNSCORED if grade is Grade.FAILED else grade
 
 
 def plain(value: Any) -> Any:

@@ -75,6 +75,7 @@ def row(record: AttemptRecord) -> dict[str, str]:
         "attempt": record.attempt,
         **_prefixed("Diagnosis", _diagnosis(record.diagnosis)),
         **_prefixed("Mitigation", _mitigation(record.mitigation)),
+        **_successes(record),
         "TTL": times.ttd_s,
         "TTM": times.ttm_s,
         "timed_out": times.timed_out,
@@ -115,6 +116,11 @@ def _prefixed(task: str, cells: Mapping[str, object]) -> dict[str, object]:
     return {f"{task}.{name}": value for name, value in cells.items()}
 
 
+def _successes(record: AttemptRecord) -> dict[str, object]:
+    diagnosis, mitigation = record.counted
+    return {"Diagnosis.success": _success(diagnosis), "Mitigation.success": _success(mitigation)}
+
+
 def _success(grade: Grade) -> bool | None:
     return None if grade is Grade.UNSCORED else grade is Grade.PASSED
 
@@ -123,7 +129,6 @@ def _diagnosis(one: DiagnosisRecord | None) -> dict[str, object]:
     if one is None:
         return {}
     return {
-        "success": _success(one.grade),
         "accuracy": None if one.score is None else round(float(one.score) * 100, 4),
         "judgment": None if one.grade is Grade.UNSCORED else str(one.grade is Grade.PASSED),
         "reasoning": one.reason,
@@ -139,7 +144,6 @@ def _mitigation(one: MitigationRecord | None) -> dict[str, object]:
     if one is None:
         return {}
     return {
-        "success": _success(one.grade),
         "reasons": list(one.reasons),
         "observations": [seen.model_dump() for seen in one.observations],
         "hold_s": one.hold_s,

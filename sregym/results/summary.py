@@ -45,8 +45,8 @@ class Rate:
 class Summary:
     """Of one agent, or of any other set of attempts.
 
-    Diagnosis and mitigation count every attempt in which that task was scored, unless the attempt is void; end-to-end
-    counts those in which both were.
+    Diagnosis and mitigation count every attempt in which that task was scored, unless the attempt is void (see
+    `AttemptRecord.counted`); end-to-end counts those in which both were.
     """
 
     attempts: int
@@ -70,8 +70,7 @@ class Summary:
 def summarise(records: Sequence[AttemptRecord]) -> Summary:
     """The totals of some attempts."""
     ran = [one for one in records if one.status in (Status.GRADED, Status.UNSCORED)]
-    diagnoses = [one.diagnosis.grade if one.diagnosis else Grade.UNSCORED for one in ran]
-    mitigations = [one.mitigation.grade if one.mitigation else Grade.UNSCORED for one in ran]
+    diagnoses, mitigations = [one.counted[0] for one in ran], [one.counted[1] for one in ran]
     statuses = Counter(one.status for one in records)
     return Summary(
         attempts=len(records),

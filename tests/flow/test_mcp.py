@@ -18,6 +18,7 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from sregym import process
 from sregym.cluster import waits
 from sregym.gateway.desk import AppInfo, Desk, Stage
 from sregym.gateway.doors import LOGS, MCP, METRICS, TRACES
@@ -31,6 +32,7 @@ from tests.support.servers import kubeconfig, raw_server
 pytestmark = pytest.mark.timeout(300)
 
 APP = AppInfo(app_name="shop", namespace="shop", namespaces=("shop",), descriptions="A shop.")
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent" / "tools.py"
 TOOLS = {
     "kubectl": {"exec_kubectl_cmd_safely", "rollback_command", "get_previous_rollbackable_cmd", "read_more"},
     "prometheus": {"get_metrics", "get_alerts", "read_more"},
@@ -238,6 +240,15 @@ async def test_a_backend_that_is_down_is_said_so_and_nothing_else_is_lost(tmp_pa
                 assert "no endpoints available" in answered.text
         async with client(here.url("kubectl/mcp"), "mcp") as session:
             assert not (await call(session, "exec_kubectl_cmd_safely", cmd="kubectl get pods"))["isError"]
+
+
+async def test_the_example_of_the_documents_works(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        assert here.gateway.urls is not None
+        done = await process.run(
+            [sys.executable, EXAMPLE], env={"MCP_SERVER_URL": here.gateway.urls.of(MCP) or "", "NO_PROXY": "*"}
+        )
+        assert done.stdout.split() == ["NAME"]  # no pods, under kubectl's heading
 
 
 async def test_errors_say_what_to_do(tmp_path: Path) -> None:

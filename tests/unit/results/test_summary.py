@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sregym.results import Rate, Status, summarise
+from sregym.results.rows import row
 from tests.unit.results.records import FAILED, PASSED, RIGHT, attempt, judged, unscored_diagnosis
 
 
@@ -58,3 +59,14 @@ def test_void_and_skipped_enter_no_rate_and_unscored_only_the_task_that_was_scor
     assert total.by_status == {Status.GRADED: 2, Status.UNSCORED: 1, Status.VOID: 1, Status.SKIPPED: 1}
     assert total.timed_out == 1
     assert total.mean_ttm_s == pytest.approx(610.0)
+
+
+def test_what_failed_for_want_of_a_model_is_no_failure_of_the_agent() -> None:
+    lacking = attempt(
+        diagnosis=judged("unknown"), mitigation=FAILED, status=Status.UNSCORED, reason="the server refused all calls"
+    )
+    part = attempt("b", diagnosis=judged(RIGHT), mitigation=FAILED, status=Status.UNSCORED, reason="telemetry was lost")
+    total = summarise([lacking, part])
+    assert (total.diagnosis.passed, total.diagnosis.scored, total.diagnosis_unscored) == (1, 1, 1)
+    assert (total.mitigation.scored, total.mitigation_unscored, total.end_to_end.scored) == (0, 2, 0)
+    assert (row(lacking)["Diagnosis.success"], row(lacking)["Mitigation.success"]) == ("", "")
