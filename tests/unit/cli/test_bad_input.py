@@ -14,6 +14,16 @@ from sregym.cli.app import build
 from sregym.cli.entry import run
 
 PROBLEM = "scale_pod_zero_hotel_reservation"
+SETTINGS_OF_MODELS = (
+    "AGENT_MODEL_ID",
+    "AGENT_API_BASE",
+    "AGENT_API_KEY",
+    "JUDGE_MODEL_ID",
+    "JUDGE_API_BASE",
+    "JUDGE_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +35,11 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
 
     if "unreachable_cluster" not in request.fixturenames:
         monkeypatch.setattr("sregym.cli.run.prepare", prepare)
-    for name in ("AGENT_MODEL_ID", "JUDGE_MODEL_ID", "ANTHROPIC_API_KEY"):
+    for name in SETTINGS_OF_MODELS:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(
+        "sregym.llm._by_litellm", lambda *_: None
+    )  # it takes seconds to load; see tests/unit/test_llm.py
 
 
 @pytest.mark.parametrize(
@@ -41,6 +54,13 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
         (["--problem", PROBLEM, "--agent", "nop", "--n-attempts", "0"], "at least 1"),
         (["--problem", PROBLEM, "--agent", "react"], "needs a model"),
         (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "local/x"], "JUDGE_API_BASE"),
+        (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "foo"], "no provider is known for the judge 'foo'"),
+        (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "gpt-5"], "or use offline instead"),
+        (["verify", PROBLEM, "--judge-model", "ofline"], "did you mean offline?"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "foo"], "PROVIDER/MODEL, such as openai/gpt-5"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "opnai/gpt-5"], "did you mean openai/gpt-5?"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "gpt-5"], "set OPENAI_API_KEY or AGENT_API_KEY"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "local/x"], "AGENT_API_BASE"),
         (["--problem", PROBLEM, "--agent", "nop", "--resume", "/nowhere"], "there is no run"),
         (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "0"], "more than 0"),
         (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "-1"], "less than 0"),
