@@ -17,7 +17,7 @@ from sregym.api.app import Profile
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of
 from sregym.cli.request import Request, existing_cluster, request_of
-from sregym.cli.resume import lock_to_go_on_with, run_of
+from sregym.cli.resume import lock_to_go_on_with
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.lab import Content, Site, prepare
@@ -89,7 +89,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             Path | None,
             Parameter(
                 group=HOW,
-                help="Go on with a run (its folder, or its results.csv). Alone: just as that run was started.",
+                help="Go on with a run (its folder, results.csv or id). Alone: just as that run was started.",
             ),
         ] = None,
         seed: Annotated[int, Parameter(group=HOW, help="Seed of the users' behaviour.")] = 1,
@@ -146,7 +146,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
         healthy_phase: Annotated[
             float, Parameter(help="Seconds of normal traffic before each incident.")
         ] = DEMO_HEALTHY_S,
-        resume: Annotated[Path | None, Parameter(help="Go on with a demo: its folder, or its results.csv.")] = None,
+        resume: Annotated[Path | None, Parameter(help="Go on with a demo: its folder, results.csv or id.")] = None,
         cluster: Annotated[str, Parameter(help="Name of the kind cluster.")] = DEFAULT_NAME,
     ) -> int:
         """From a bare machine to graded incidents: two problems, a rule-based agent, and one that knows the answer.
@@ -184,7 +184,7 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
     if any(agent.outside for agent in request.agents):
         ports = settings.ports
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
-    folder = RunFolder.create(settings.paths.results) if request.resume is None else run_of(request.resume)
+    folder = _folder(request, settings.paths.results)
     lock = lock_to_go_on_with(folder, await _lock(request, folder))
     folder.write_lock(lock)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
@@ -217,6 +217,10 @@ def exit_code(statuses: Iterable[Status]) -> int:
     if Status.VOID in ended:
         return InjectionError.exit_code
     return JudgeError.exit_code if Status.UNSCORED in ended else 0
+
+
+def _folder(request: Request, results: Path) -> RunFolder:
+    return RunFolder.create(results) if request.resume is None else RunFolder.find(request.resume, results)
 
 
 async def _have_images(agents: Sequence[AgentSpec], site: Site, folder: RunFolder) -> None:

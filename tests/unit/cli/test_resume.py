@@ -46,13 +46,35 @@ def test_any_other_command_line_is_left_as_it_is(tokens: Sequence[str]) -> None:
     assert in_its_own_words(tokens) == list(tokens)
 
 
-async def test_a_run_that_was_killed_before_it_had_a_lock_needs_its_arguments(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path)
+async def test_a_run_that_does_not_say_how_it_was_started_needs_its_arguments(tmp_path: Path) -> None:
+    folder = await a_run(tmp_path, command=())
     with pytest.raises(PrerequisiteError) as caught:
         in_its_own_words(["--resume", str(folder.path)])
     assert "--agent" in caught.value.cure
+
+
+async def test_a_new_run_has_the_lock_of_now(tmp_path: Path) -> None:
     now = await lock()
-    assert lock_to_go_on_with(folder, now) == now
+    assert lock_to_go_on_with(RunFolder.create(tmp_path), now) == now
+
+
+async def test_a_run_is_named_by_its_id_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
+    folder = await a_run(tmp_path, command=("main.py", "--agent", "nop"))
+    assert in_its_own_words(["--resume", folder.run_id])[:2] == ["--agent", "nop"]
+
+
+async def test_what_is_no_run_is_refused_and_the_newest_runs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
+    runs = [await a_run(tmp_path, command=("main.py", "--agent", "nop")) for _ in range(2)]
+    (tmp_path / "verify-1").mkdir()
+    (runs[0].path / "notes.txt").touch()
+    for wrong in (tmp_path, tmp_path / "verify-1", runs[0].path / "notes.txt", runs[0].path / "run.lock.json"):
+        with pytest.raises(PrerequisiteError, match="there is no run in") as caught:
+            in_its_own_words(["--resume", str(wrong)])
+        assert all(str(one.path) in caught.value.cure for one in runs)
 
 
 @pytest.mark.parametrize(
