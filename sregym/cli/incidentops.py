@@ -83,7 +83,7 @@ async def run(
     level: Level = "medium",
     seed: Annotated[int, Parameter(validator=Number(gte=0))] = 7,
     out: Path | None = None,
-    format: Format = "jsonl",
+    format: Format | None = None,
 ) -> None:
     """Play incidents and print their lines: with a policy in process, or with the model of MODEL_NAME over a server.
 
@@ -100,13 +100,20 @@ async def run(
     out
         File for the trajectories of a policy.
     format
-        Form of that file: JSON lines, or ATIF (one JSON array).
+        Form of that file: JSON lines (unless set), or ATIF (one JSON array).
     """
+    if policy is None and (out is not None or format is not None):
+        raise PrerequisiteError(
+            "--out and --format are about the trajectories of a policy, and none is given",
+            cure="add --policy oracle, rules, restart or random, or leave them out",
+        )
+    if format is not None and out is None:
+        raise PrerequisiteError("--format is given, and no file is to be written", cure="name one with --out")
     tasks = _known([scenario] if scenario else list(FIRST))
     if policy is None:
         await anyio.to_thread.run_sync(partial(_run_model, tasks, level=level, seed=seed), abandon_on_cancel=True)
     else:
-        _run_policy(policy, tasks, level=level, seed=seed, out=out, format=format)
+        _run_policy(policy, tasks, level=level, seed=seed, out=out, format=format or "jsonl")
 
 
 def _known(scenarios: list[str]) -> list[str]:

@@ -16,7 +16,7 @@ from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of
-from sregym.cli.request import Request, existing_cluster, request_of
+from sregym.cli.request import Request, Where, request_of
 from sregym.cli.resume import lock_to_go_on_with
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
@@ -33,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WHAT = Group("What to run", sort_key=1)
 HOW = Group("How", sort_key=2)
 WHERE = Group("Where", sort_key=3)
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 EXTERNAL = "external"
 DEMO_SUITE = "demo"
@@ -62,7 +64,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             str | None, Parameter(group=HOW, help="Who grades diagnoses; `offline` needs no key.")
         ] = None,
         reasoning_effort: Annotated[
-            str | None, Parameter(group=HOW, help="none, minimal, low, medium, high, xhigh or max.")
+            Effort | None, Parameter(group=HOW, help="How long the agent's model thinks before it answers.")
         ] = None,
         max_cost: Annotated[
             float | None, Parameter(group=HOW, help="USD that the agent's model may cost in one attempt.")
@@ -96,8 +98,12 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
         profile: Annotated[
             Profile, Parameter(group=WHERE, help="lite: images built here; full: the real ones, from a registry.")
         ] = "lite",
-        cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
-        workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
+        cluster: Annotated[
+            str | None, Parameter(group=WHERE, help=f"Name of the kind cluster; {DEFAULT_NAME} unless set.")
+        ] = None,
+        workers: Annotated[
+            int | None, Parameter(group=WHERE, help=f"Its worker nodes; {DEFAULT_WORKERS} unless set.")
+        ] = None,
         kubeconfig: Annotated[
             Path | None, Parameter(group=WHERE, help="A cluster that exists, and that others may use, instead.")
         ] = None,
@@ -130,8 +136,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             resume=resume,
             seed=seed,
             profile=profile,
-            spec=ClusterSpec(name=cluster, workers=workers),
-            existing=existing_cluster(kubeconfig, context),
+            where=Where.of(kubeconfig=kubeconfig, context=context, cluster=cluster, workers=workers),
         )
         return await carry_out(request, content(), settings)
 
@@ -162,7 +167,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
             judge_model="offline",
             healthy_s=healthy_phase,
             resume=resume,
-            spec=ClusterSpec(name=cluster),
+            where=Where(spec=ClusterSpec(name=cluster)),
         )
         return await carry_out(request, content(), settings)
 
@@ -188,7 +193,9 @@ async def carry_out(request: Request, content: Content, settings: Settings, *, g
     lock = lock_to_go_on_with(folder, await _lock(request, folder))
     folder.write_lock(lock)
     apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
+    site = await prepare(
+        settings, content, apps, request.where.spec, ConsoleProgress(), existing=request.where.existing
+    )
     console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
     cluster = _cluster(site)
     if lock.cluster not in (ClusterFacts(), cluster):

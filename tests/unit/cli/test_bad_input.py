@@ -14,6 +14,7 @@ from sregym.cli.app import build
 from sregym.cli.entry import run
 
 PROBLEM = "scale_pod_zero_hotel_reservation"
+WITH_MODEL = ("--problem", PROBLEM, "--agent", "react", "--model", "mistral/large", "--judge-model", "offline")
 SETTINGS_OF_MODELS = (
     "AGENT_MODEL_ID",
     "AGENT_API_BASE",
@@ -65,8 +66,23 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
         (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "0"], "more than 0"),
         (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "-1"], "less than 0"),
         (["--problem", PROBLEM, "--agent", "nop", "--context", "kind-x"], "--context needs --kubeconfig"),
-        (["--problem", PROBLEM, "--agent", "nop", "--max-cost", "-1"], "numbers above 0"),
-        (["--problem", PROBLEM, "--agent", "nop", "--max-cost", "nan"], "numbers above 0"),
+        ([*WITH_MODEL, "--max-cost", "-1"], "numbers above 0"),
+        ([*WITH_MODEL, "--max-cost", "nan"], "numbers above 0"),
+        ([*WITH_MODEL, "--reasoning-effort", "hihg"], "hihg"),
+        (["--problem", PROBLEM, "--agent", "nop", "--model", "openai/gpt-5"], "--model would have no effect"),
+        (
+            ["--problem", PROBLEM, "--agent", "nop", "--agent", "playbook", "--max-cost", "1", "--max-tokens", "9"],
+            "--max-cost and --max-tokens would have no effect: no agent here has a model (nop, playbook)",
+        ),
+        (["--problem", PROBLEM, "--agent", "nop", "--reasoning-effort", "low"], "--reasoning-effort would have no"),
+        (["--problem", PROBLEM, "--use-external-harness", "--model", "openai/gpt-5"], "set OPENAI_API_KEY"),
+        (
+            ["--problem", PROBLEM, "--agent", "nop", "--kubeconfig", "/no", "--cluster", "x", "--workers", "1"],
+            "--kubeconfig and --cluster and --workers exclude each other",
+        ),
+        (["incidentops", "run", "--out", "/nowhere/x.jsonl"], "add --policy oracle"),
+        (["incidentops", "run", "--format", "atif"], "add --policy oracle"),
+        (["incidentops", "run", "--policy", "rules", "--format", "atif"], "name one with --out"),
         (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "inf"], "must end"),
         (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "nan"], "must end"),
         (["verify", PROBLEM, "--suite", "smoke"], "exclude each other"),
