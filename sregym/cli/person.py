@@ -100,7 +100,7 @@ async def _incident(session: Session, content: Content, words: list[str]) -> Non
                 healthy_s=session.healthy_s,
                 where=Where(spec=session.spec),
             )
-            await carry_out(request, content, settings, greet=session.greet)
+            await carry_out(request, content, settings, greet=session.greet, resumable=False)
         except (SregymError, BaseExceptionGroup) as error:
             known = principal(error)
             if known is None:

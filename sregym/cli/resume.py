@@ -11,6 +11,7 @@ from sregym.results import RunFolder, RunLock, load_run
 from sregym.settings import Paths
 
 OPTION = "--resume"
+RESUME_COMMAND = f"python main.py {OPTION}"
 
 
 def in_its_own_words(tokens: Sequence[str]) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,12 +18,12 @@ from sregym.api.app import Profile
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of
 from sregym.cli.request import Request, Where, request_of
-from sregym.cli.resume import lock_to_go_on_with
+from sregym.cli.resume import RESUME_COMMAND, lock_to_go_on_with
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
-from sregym.errors import InjectionError, JudgeError
+from sregym.errors import InjectionError, JudgeError, PrerequisiteError, SregymError, principal
 from sregym.gateway.internet.access import Endpoint, InternetAccess
 from sregym.gateway.models import Budget
 from sregym.gateway.web import check_ports
@@ -183,39 +184,71 @@ def invite(agent: OutsideAgent) -> None:
         output.print(f"export {name}={shlex.quote(value)}", soft_wrap=True)
 
 
-async def carry_out(request: Request, content: Content, settings: Settings, *, greet: Greet = invite) -> int:
-    """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C."""
+async def carry_out(
+    request: Request, content: Content, settings: Settings, *, greet: Greet = invite, resumable: bool = True
+) -> int:
+    """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C.
+
+    Args:
+        resumable: Whether `--resume` can go on with it, which is to be told where it ends early.
+    """
     begun = anyio.current_time()
     if any(agent.outside for agent in request.agents):
         ports = settings.ports
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
     folder = _folder(request, settings.paths.results)
-    lock = lock_to_go_on_with(folder, await _lock(request, folder))
-    folder.write_lock(lock)
-    apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(
-        settings, content, apps, request.where.spec, ConsoleProgress(), existing=request.where.existing
-    )
-    console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
-    cluster = _cluster(site)
-    if lock.cluster not in (ClusterFacts(), cluster):
-        console.print(f"[yellow]note[/]: the run began on {lock.cluster}, and goes on on {cluster}")
-    folder.write_lock(lock.on(cluster, {ref: one.id for one in site.images.values() for ref in one.node_refs}))
-    await _have_images(request.agents, site, folder)
-    runner = Runner(
-        plan=_plan(request, folder),
-        settings=settings,
-        folder=folder,
-        listeners=[show_event],
-        seed=request.seed,
-        greet=greet,
-    )
-    try:
-        await runner.run(site)
-    finally:
-        show(load_run(folder.path), output)
-        console.print(f"total {anyio.current_time() - begun:.0f} s")
+    with _under_way(folder, resumable=resumable) as prepared:
+        lock = lock_to_go_on_with(folder, await _lock(request, folder))
+        folder.write_lock(lock)
+        apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
+        where = request.where
+        site = await prepare(settings, content, apps, where.spec, ConsoleProgress(), existing=where.existing)
+        prepared()
+        console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
+        cluster = _cluster(site)
+        if lock.cluster not in (ClusterFacts(), cluster):
+            console.print(f"[yellow]note[/]: the run began on {lock.cluster}, and goes on on {cluster}")
+        folder.write_lock(lock.on(cluster, {ref: one.id for one in site.images.values() for ref in one.node_refs}))
+        await _have_images(request.agents, site, folder)
+        runner = Runner(
+            plan=_plan(request, folder),
+            settings=settings,
+            folder=folder,
+            listeners=[show_event],
+            seed=request.seed,
+            greet=greet,
+        )
+        try:
+            await runner.run(site)
+        finally:
+            show(load_run(folder.path), output)
+            console.print(f"total {anyio.current_time() - begun:.0f} s")
     return exit_code(one.status for one in load_run(folder.path).attempts)
+
+
+@contextmanager
+def _under_way(folder: RunFolder, *, resumable: bool) -> Iterator[Callable[[], None]]:
+    """A run that ends early says how to go on; one that is refused before its site is there leaves no folder.
+
+    Yields what is to be called when the site is there.
+    """
+    refusable, ended = True, False
+
+    def prepared() -> None:
+        nonlocal refusable
+        refusable = False
+
+    try:
+        yield prepared
+        ended = True
+    except (SregymError, OSError, BaseExceptionGroup) as error:
+        if refusable and isinstance(principal(error), PrerequisiteError):
+            folder.discard()
+            ended = True
+        raise
+    finally:
+        if resumable and not ended:
+            console.print(f"go on with: {RESUME_COMMAND} {shlex.quote(str(folder.path))}", soft_wrap=True, markup=False)
 
 
 def exit_code(statuses: Iterable[Status]) -> int:

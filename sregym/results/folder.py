@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,11 +75,14 @@ class RunFolder:
     """A run's folder, open for writing."""
 
     path: Path
+    made: tuple[Path, ...] = ()
+    """The folders that were made for it, itself first."""
 
     @classmethod
     def create(cls, results: Path, run_id: str | None = None) -> RunFolder:
         """Makes a new folder. Raises PrerequisiteError where it exists or cannot be made."""
         path = results / (run_id or new_run_id())
+        missing = tuple(one for one in (path, *path.parents) if not one.exists())
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
@@ -86,7 +90,7 @@ class RunFolder:
             raise PrerequisiteError(f"there are results in {path} already", cure=cure) from error
         except OSError as error:
             raise PrerequisiteError(f"{path} cannot be made: {error.strerror}", cure="choose another folder") from error
-        return cls(path=path)
+        return cls(path=path, made=missing)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -122,6 +126,14 @@ class RunFolder:
     def write_lock(self, lock: RunLock) -> None:
         """Writes `run.lock.json`."""
         write_atomically(self.path / LOCK_NAME, lock.model_dump_json(indent=2) + "\n")
+
+    def discard(self) -> None:
+        """Takes back `create`, where nothing has been written since but the lock."""
+        if self.made:
+            (self.path / LOCK_NAME).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else has put something in, and keeps it
+            for folder in self.made:
+                folder.rmdir()
 
     def attempt(self, *, agent: str, problem: str, attempt: int) -> AttemptFolder:
         """The folder of an attempt, with its `logs/`, made where it is not there yet."""

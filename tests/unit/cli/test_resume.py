@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from main import content
 from sregym.cli.app import build
 from sregym.cli.entry import run
 from sregym.cli.resume import in_its_own_words, lock_to_go_on_with
-from sregym.errors import PrerequisiteError
+from sregym.errors import ClusterError, PrerequisiteError
 from sregym.judge import OfflineJudge
 from sregym.results import ClusterFacts, RunFolder, RunLock
 
@@ -149,7 +150,7 @@ def test_the_command_line_goes_on_and_refuses(
 
     async def prepare(*_: object, **__: object) -> None:
         reached.append("prepare")
-        raise PrerequisiteError("far enough", cure="none")
+        raise ClusterError("far enough")
 
     monkeypatch.setattr("sregym.cli.run.prepare", prepare)
     monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
@@ -158,19 +159,47 @@ def test_the_command_line_goes_on_and_refuses(
     words = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
     # Interrupted before the site was ready.
     monkeypatch.setattr("sys.argv", ["main.py", *words])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     (folder,) = tmp_path.iterdir()
+    assert f"go on with: python main.py --resume {folder}" in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["main.py", "--resume", str(folder)])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     assert len(reached) == 2
     more = [*words, "--agent", "restart", "--n-attempts", "2", "--resume", str(folder)]
     monkeypatch.setattr("sys.argv", ["main.py", *more])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     assert len(reached) == 3
     assert in_its_own_words(["--resume", str(folder)]) == more
     capsys.readouterr()
     for changed in (["--seed", "2"], ["--agent-timeout", "60"], ["--allow-agent-endpoint", "http://10.0.0.1:80"]):
         monkeypatch.setattr("sys.argv", ["main.py", *words, *changed, "--resume", str(folder)])
         assert run(build(content)) == 2
-        assert "was run otherwise" in " ".join(capsys.readouterr().err.split())
+        said = " ".join(capsys.readouterr().err.split())
+        assert "was run otherwise" in said
+        assert "go on with:" not in said
     assert len(reached) == 3
+    assert (folder / "run.lock.json").is_file()
+
+
+@pytest.mark.parametrize("there_before", [True, False])
+def test_a_run_that_is_refused_leaves_no_folder_and_one_that_is_resumed_stays(
+    there_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    if there_before:
+        results.mkdir()
+
+    async def prepare(*_: object, **__: object) -> None:
+        assert len(list(results.iterdir())) == 1
+        raise PrerequisiteError("no Docker", cure="start it")
+
+    monkeypatch.setattr("sregym.cli.run.prepare", prepare)
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(results))
+    monkeypatch.setattr("sys.argv", ["main.py"])
+    words = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
+    assert run(build(content), words) == 2
+    assert "go on with" not in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == ([results] if there_before else [])
+    folder = anyio.run(a_run, results)
+    assert run(build(content), [*words, "--resume", str(folder.path)]) == 2
+    assert (folder.path / "run.lock.json").is_file()
