@@ -88,6 +88,9 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
         (["verify", PROBLEM, "--suite", "smoke"], "exclude each other"),
         (["problems", "new", "MyFault", "--folder", "/nowhere"], "there is no folder /nowhere"),
         (["--no-such-flag"], "no-such-flag"),
+        (["verfy", "x"], "there is no command 'verfy' -> did you mean verify? (python main.py --help)"),
+        (["run", "--agent", "nop"], "-> leave the word out: python main.py --agent nop"),
+        (["qwertz"], "-> see what there is: python main.py --help"),
         (["problems", "show", "nothing"], "there is no problem 'nothing'"),
     ],
 )
