@@ -14,6 +14,7 @@ from sregym.cli.problems import problems_app
 from sregym.cli.recover import recover_app
 from sregym.cli.run import demo_command, run_command
 from sregym.cli.verify import verify_command
+from sregym.cli.version import version
 from sregym.coordinator.lab import Content
 
 HELP = """Put an SRE agent on call for a live, really broken Kubernetes application, and grade what it does.
@@ -33,7 +34,7 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     def catalogue() -> Catalogue:
         return content().catalogue
 
-    app = Cyclopts(name="main.py", help=HELP, help_format="plaintext")
+    app = Cyclopts(name="main.py", help=HELP, help_format="plaintext", version=version)
     app.default(run_command(content))
     app.command(demo_command(content), name="demo")
     app.command(problems_app(catalogue))
