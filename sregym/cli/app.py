@@ -12,6 +12,7 @@ from sregym.cli.cluster import cluster_app
 from sregym.cli.doctor import doctor_app
 from sregym.cli.problems import problems_app
 from sregym.cli.recover import recover_app
+from sregym.cli.results import results_command
 from sregym.cli.run import demo_command, run_command
 from sregym.cli.verify import verify_command
 from sregym.cli.version import version
@@ -22,6 +23,7 @@ HELP = """Put an SRE agent on call for a live, really broken Kubernetes applicat
     python main.py --agent playbook --suite demo        a first graded run: no key, no image registry
     python main.py --agent react --model openai/gpt-5   a model of your choice
     python main.py problems list                        what there is
+    python main.py results RUN                          the table of a run again
     python main.py doctor                               is this machine fit?
 """
 INCIDENTOPS_HELP = "Simulated incidents for training: no cluster, thousands of steps a second."
@@ -37,6 +39,7 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     app = Cyclopts(name="main.py", help=HELP, help_format="plaintext", version=version)
     app.default(run_command(content))
     app.command(demo_command(content), name="demo")
+    app.command(results_command(), name="results")
     app.command(problems_app(catalogue))
     app.command(verify_command(content), name="verify")
     app.command(audit_command(content), name="audit")
