@@ -20,6 +20,7 @@ from sregym.catalogue import Catalogue, Entry
 from sregym.cli.console import console, output
 from sregym.errors import PrerequisiteError
 
+DISCOVERED = Path(__file__).parents[2] / "problems"
 _TEMPLATE = Path(__file__).with_name("new_problem.py.j2")
 
 
@@ -71,21 +72,30 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
         folder
             Where problem files live.
         """
-        if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
-            raise PrerequisiteError(f"{name!r} is no class name", cure="use CamelCase, such as StaleHostAlias")
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-        path = folder / f"{snake}.py"
-        if path.exists():
-            raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
-        if not folder.is_dir():
-            raise PrerequisiteError(f"there is no folder {folder}", cure="make it, or leave --folder out")
-        path.write_text(
-            Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=snake), "utf-8"
-        )
-        console.print(f"wrote {path}; fill it in, then: python main.py verify ID")
+        _write_new(name, folder)
         return 0
 
     return app
+
+
+def _write_new(name: str, folder: Path) -> None:
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
+        raise PrerequisiteError(f"{name!r} is no class name", cure="use CamelCase, such as StaleHostAlias")
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    path, problem_id = folder / f"{snake}.py", f"{snake}_hotel_reservation"
+    if path.exists():
+        raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
+    if not folder.is_dir():
+        raise PrerequisiteError(f"there is no folder {folder}", cure="make it, or leave --folder out")
+    path.write_text(
+        Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=problem_id), "utf-8"
+    )
+    console.print(f"wrote {path}: a problem that works, to be changed", soft_wrap=True)
+    if folder.resolve() == DISCOVERED:
+        for words in (f"problems show {problem_id} --spoil", f"verify {problem_id}"):
+            console.print(f"  python main.py {words}", soft_wrap=True)
+    else:
+        console.print(f"  it is not found there: problems are those in {DISCOVERED}", soft_wrap=True)
 
 
 def _facts(entry: Entry) -> dict[str, object]:
