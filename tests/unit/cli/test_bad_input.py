@@ -172,4 +172,6 @@ def test_an_agent_file_that_is_none_is_a_definition_error(
     path = tmp_path_factory.mktemp("agent") / "agent.yaml"
     path.write_text("name: Mine\n", encoding="utf-8")
     assert run(build(content), ["--problem", PROBLEM, "--agent", str(path)]) == 3
-    assert "describes no agent" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "describes no agent" in said
+    assert "description: is missing" in said
