@@ -231,15 +231,19 @@ def replay(file: Path) -> int:
         JSON lines written by `run --out`.
     """
     different = count = 0
+    cure = f"give a file that `run --policy NAME --out {file}` has written, without --format atif"
     try:
         for line in trajectory.read(file):
             replayed, _ = trajectory.replay(line)
             count += 1
             different += not replayed.same
             output.print(f"{'same     ' if replayed.same else 'DIFFERENT'} {replayed.name} {replayed.replayed[:16]}")
-    except (IncidentOpsError, OSError) as error:
-        console.print(f"[red]{file}: {error}[/]")
-        return 2
+    except IncidentOpsError as error:
+        raise PrerequisiteError(f"{file} cannot be replayed after {count} trajectories: {error}", cure=cure) from error
+    except OSError as error:
+        raise PrerequisiteError(f"{file} cannot be read: {error.strerror}", cure=cure) from error
+    if not count:
+        raise PrerequisiteError(f"{file} is empty: there is nothing to replay", cure=cure)
     output.print(f"{count} trajectories, {different} different")
     return 1 if different else 0
 
