@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cyclopts import App as Cyclopts
+from cyclopts import Parameter
 
 from sregym.catalogue import Catalogue
 from sregym.cli.audit import audit_command
@@ -26,6 +27,8 @@ HELP = """Put an SRE agent on call for a live, really broken Kubernetes applicat
     python main.py results RUN                          the table of a run again
     python main.py doctor                               is this machine fit?
 """
+PLAIN = Parameter(negative="", show_default=lambda value: None if value is False or value == () else value)
+"""No `--no-x` beside `--x`, and no default that is nothing: flags are off, lists are empty unless given."""
 INCIDENTOPS_HELP = "Simulated incidents for training: no cluster, thousands of steps a second."
 """Here, since the command is imported only when it is used."""
 
@@ -36,7 +39,7 @@ def build(content: Callable[[], Content]) -> Cyclopts:
     def catalogue() -> Catalogue:
         return content().catalogue
 
-    app = Cyclopts(name="main.py", help=HELP, help_format="plaintext", version=version)
+    app = Cyclopts(name="main.py", help=HELP, help_format="plaintext", version=version, default_parameter=PLAIN)
     app.default(run_command(content))
     app.command(demo_command(content), name="demo")
     app.command(results_command(), name="results")

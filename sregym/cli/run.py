@@ -49,7 +49,9 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
     async def run(
         *,
         problem: Annotated[tuple[str, ...], Parameter(group=WHAT, help="A problem's id; may be repeated.")] = (),
-        suite: Annotated[str | None, Parameter(group=WHAT, help="A suite instead: all, smoke, demo, ...")] = None,
+        suite: Annotated[
+            str | None, Parameter(group=WHAT, help="A suite of problems instead: all, demo or smoke.")
+        ] = None,
         agent: Annotated[
             tuple[str, ...],
             Parameter(
