@@ -5,14 +5,22 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from sregym.cli.start import libraries
 
-from main import content
-from sregym.cli.entry import run
-from sregym.cli.person import play
-from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
+with libraries("cli.py"):
+    from cyclopts import App, Parameter
 
-app = App(name="cli.py", help='Be on call yourself: options, start ID, submit("..."), exit; the rest is a shell.')
+    from main import content
+    from sregym.cli.entry import run
+    from sregym.cli.person import play
+    from sregym.cli.version import version
+    from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
+
+app = App(
+    name="cli.py",
+    help='Be on call yourself: options, start ID, submit("..."), exit; the rest is a shell.',
+    version=version,
+)
 
 
 @app.default

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from functools import cache
 
-from sregym.cli.app import build
-from sregym.cli.entry import run
-from sregym.coordinator.lab import Content
+from sregym.cli.start import libraries
+
+with libraries("main.py"):
+    from sregym.cli.app import build
+    from sregym.cli.entry import run
+    from sregym.coordinator.lab import Content
 
 
 @cache

@@ -22,8 +22,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sregym.results import AttemptRecord, Status, load_run
+from sregym.errors import PrerequisiteError
+from sregym.results import AttemptRecord, RunFolder, Status, load_run
 from sregym.results.record import Grade
+from sregym.settings import Paths
 
 ROOT = Path(__file__).resolve().parent.parent
 PROBLEMS = ("k8s_target_port-misconfig_hotel_reservation", "scale_pod_zero_hotel_reservation")
@@ -71,13 +73,13 @@ def _words(*argv: str) -> Sequence[str]:
 
 
 def run(choice: Sequence[str], results: Path, cluster: str) -> Sequence[AttemptRecord]:
-    """Runs what was chosen, in the words of the command line. Raises RuntimeError where the run fails."""
+    """Runs what was chosen, in the words of the command line. Raises SystemExit where the run fails, which said why."""
     command = [sys.executable, str(ROOT / "main.py"), *choice, "--judge-model", "offline", "--healthy-phase", "10"]
     done = subprocess.run(
         ["env", f"SREGYM_RESULTS_DIR={results}", *command, f"--cluster={cluster}"], check=False, stdout=2
     )
     if done.returncode:
-        raise RuntimeError(f"the run ended with {done.returncode}")
+        raise SystemExit(done.returncode)
     newest = max(results.iterdir(), key=lambda folder: folder.stat().st_mtime)
     return load_run(newest).attempts
 
@@ -121,16 +123,25 @@ def _median(values: Iterable[float]) -> float | None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--attempts", type=int, default=10)
-    parser.add_argument("--problem", action="append", default=[])
+    parser.add_argument("--attempts", type=int, default=10, help="at least so many attempts (%(default)s unless set)")
+    parser.add_argument(
+        "--problem", action="append", default=[], help=f"may be repeated ({', '.join(PROBLEMS)} unless set)"
+    )
     parser.add_argument("--suite", help="once through a suite instead")
-    parser.add_argument("--agent", action="append", default=[])
+    parser.add_argument(
+        "--agent", action="append", default=[], help=f"may be repeated ({', '.join(AGENTS)} unless set)"
+    )
     parser.add_argument("--results", type=Path, help="keep the run's results in this folder")
-    parser.add_argument("--cluster", default="kind")
-    parser.add_argument("--of", type=Path, help="of a run that is there: its folder")
+    parser.add_argument("--cluster", default="kind", help="name of the kind cluster (%(default)s unless set)")
+    parser.add_argument("--of", type=Path, help="of a run that is there: its folder, results.csv or id")
     options = parser.parse_args()
     if options.of:
-        return show(load_run(options.of).attempts, ())
+        try:
+            found = RunFolder.find(options.of, Paths().results)
+            return show(load_run(found.path).attempts, ())
+        except PrerequisiteError as error:
+            sys.stderr.write(f"{error}\n")
+            return PrerequisiteError.exit_code
     meter = MemoryMeter(cluster=options.cluster)
     thread = threading.Thread(target=meter.run, daemon=True)
     thread.start()

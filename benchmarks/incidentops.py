@@ -144,11 +144,17 @@ async def sessions(url: str, count: int, episodes: int, pace: float) -> dict[str
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=400)
-    parser.add_argument("--sessions", type=int, default=16)
-    parser.add_argument("--episodes-per-session", type=int, default=15)
-    parser.add_argument("--pace-ms", type=float, default=20.0, help="pause before a step in the paced run")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=400, help="episodes played in process (%(default)s unless set)")
+    parser.add_argument(
+        "--sessions", type=int, default=16, help="parallel sessions over sockets (%(default)s unless set)"
+    )
+    parser.add_argument(
+        "--episodes-per-session", type=int, default=15, help="episodes of each (%(default)s unless set)"
+    )
+    parser.add_argument(
+        "--pace-ms", type=float, default=20.0, help="pause before a step in the paced run (%(default)s unless set)"
+    )
     given = parser.parse_args()
     memory, bare = in_process(given.episodes, Store()), in_process(given.episodes, None)
     with tempfile.TemporaryDirectory() as folder, server(str(Path(folder) / "bench.sqlite3")) as (url, pid):

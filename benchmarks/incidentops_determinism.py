@@ -92,10 +92,12 @@ async def parallel(url: str, work: list[tuple[Job, list[Call]]], sessions: int) 
 
 def main() -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--episodes", type=int, default=1000)
-    parser.add_argument("--sessions", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=1000, help="episodes to compare (%(default)s unless set)")
+    parser.add_argument(
+        "--sessions", type=int, default=8, help="parallel sessions over sockets (%(default)s unless set)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which episodes are drawn (%(default)s unless set)")
     parser.add_argument("--url", default="", help="a running server; without it the sockets are left out")
     parser.add_argument("--print-digests", action="store_true", help="only print the digests (the second process)")
     given = parser.parse_args()

@@ -48,13 +48,15 @@ def report(name: str, found: Iterable[Found], held_out: Arena) -> dict[str, Any]
 
 def main() -> int:
     """Exit code 1 when a sequence scores above the limit."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--random", type=int, default=100_000, help="random sequences")
-    parser.add_argument("--length", type=int, default=2, help="exhaustive up to so many calls")
-    parser.add_argument("--beam", type=int, default=6, help="width of the beam")
-    parser.add_argument("--beam-length", type=int, default=16)
-    parser.add_argument("--screen", type=int, default=2, help="tasks that a random sequence is screened on")
-    parser.add_argument("--only", choices=["exhaustive", "beam", "random"], default=None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--random", type=int, default=100_000, help="random sequences (%(default)s unless set)")
+    parser.add_argument("--length", type=int, default=2, help="exhaustive up to so many calls (%(default)s unless set)")
+    parser.add_argument("--beam", type=int, default=6, help="width of the beam (%(default)s unless set)")
+    parser.add_argument("--beam-length", type=int, default=16, help="calls of its sequences (%(default)s unless set)")
+    parser.add_argument(
+        "--screen", type=int, default=2, help="tasks that a random sequence is screened on (%(default)s unless set)"
+    )
+    parser.add_argument("--only", choices=["exhaustive", "beam", "random"], help="one search instead of all")
     given = parser.parse_args()
     arena, held_out = Arena(tasks([0])), Arena(tasks([1, 2]))
     searches = {

@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -39,18 +40,26 @@ WORKLOAD = "container"
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cluster", default="kind")
-    parser.add_argument("--seconds", type=float, default=60.0, help="length of one window")
-    parser.add_argument("--runs", type=int, default=3, help="windows")
+    parser.add_argument("--cluster", default="kind", help="name of a kind cluster of ours (%(default)s unless set)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of one window (%(default)s unless set)")
+    parser.add_argument("--runs", type=int, default=3, help="windows (%(default)s unless set)")
     arguments = parser.parse_args()
+    if not _handle_file(arguments.cluster).is_file():
+        parser.error(
+            f"there is no cluster {arguments.cluster}: run `main.py cluster up`, or name another with --cluster"
+        )
     found = anyio.run(measure, arguments.cluster, arguments.seconds, arguments.runs)
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
+
+
+def _handle_file(name: str) -> Path:
+    return Settings().paths.state / "clusters" / f"{name}.json"
 
 
 async def measure(name: str, seconds: float, runs: int) -> dict[str, Any]:
     """Samples the cluster at the end of each window; memory is the largest sample, CPU the last window's."""
     paths = Settings().paths
-    handle = ClusterHandle.model_validate_json((paths.state / "clusters" / f"{name}.json").read_text(encoding="utf-8"))
+    handle = ClusterHandle.model_validate_json(_handle_file(name).read_text(encoding="utf-8"))
     samples: list[dict[str, Any]] = []
     async with connect(handle.kubeconfig, handle.context, handle.node_names) as cluster:
         for _ in range(runs):

@@ -320,11 +320,15 @@ async def measured(kubeconfig: Path, options: argparse.Namespace) -> dict[str, o
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubeconfig", type=Path)
-    parser.add_argument("--pods", type=int, default=500)
-    parser.add_argument("--lists", type=int, default=40)
-    parser.add_argument("--events", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--kubeconfig", type=Path, help="of the cluster; the first that `cluster up` made unless set")
+    parser.add_argument("--pods", type=int, default=500, help="pods that are listed (%(default)s unless set)")
+    parser.add_argument(
+        "--lists", type=int, default=40, help="lists in each form and each way (%(default)s unless set)"
+    )
+    parser.add_argument("--events", type=int, default=100, help="watch events (%(default)s unless set)")
+    parser.add_argument(
+        "--minutes", type=float, default=5, help="how long the watches and execs last (%(default)s unless set)"
+    )
     options = parser.parse_args()
     found = sorted((Settings().paths.state / "clusters").glob("*.kubeconfig"))
     if not options.kubeconfig and not found:

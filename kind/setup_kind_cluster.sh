@@ -27,7 +27,4 @@ case " $machines " in
 esac
 
 cd "$(dirname "$0")/.."
-if command -v uv >/dev/null; then
-	exec uv run python main.py cluster up "$@"
-fi
-exec python3 main.py cluster up "$@"
+exec scripts/uv run --frozen main.py cluster up "$@"

@@ -72,9 +72,13 @@ class Models(BaseSettings):
 
     def key_for(self, provider: str, *, public: bool) -> str | None:
         """The agent's key for a provider. A server at another address (not `public`) gets AGENT_API_KEY or none."""
-        own = {"anthropic": self.anthropic_api_key, "openai": self.openai_api_key, "gemini": self.gemini_api_key}
-        key = self.agent_api_key or (own.get(provider) if public else None)
+        key = self.agent_api_key or (self.own_key(provider) if public else None)
         return key.get_secret_value() if key else None
+
+    def own_key(self, provider: str) -> SecretStr | None:
+        """The key that a provider gave, whoever asks."""
+        own = {"anthropic": self.anthropic_api_key, "openai": self.openai_api_key, "gemini": self.gemini_api_key}
+        return own.get(provider)
 
 
 class Timeouts(BaseSettings):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from sregym.api.building import ImageContext, ImageRecipe, Lane, Step, StepContext, fingerprint_of, go_build
+from sregym.api.building import (
+    ImageContext,
+    ImageRecipe,
+    Lane,
+    Step,
+    StepContext,
+    fingerprint_of,
+    go_build,
+    patched_module,
+)
 from sregym.errors import DefinitionError
 
 HERE = Path(__file__).parent
@@ -51,16 +59,9 @@ async def stage_mongo(ctx: ImageContext) -> None:
 
 
 async def _compile_server(ctx: ImageContext, here: Path) -> None:
-    listed = await ctx.run(["go", "mod", "download", "-json", SERVER_MODULE], cwd=here)
-    module = json.loads(listed.stdout)
     source = ctx.work / "server"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(module["Dir"], source, copy_function=shutil.copyfile)
-    for folder in (source, *filter(Path.is_dir, source.rglob("*"))):
-        folder.chmod(0o755)  # folders of the module cache are read-only
-    outside_any_repository = {"GIT_CEILING_DIRECTORIES": str(ctx.work)}
-    await ctx.run(["git", "apply", here / "server.patch"], cwd=source, env=outside_any_repository)
-    (source / "build/version/version.txt").write_text(module["Version"], encoding="utf-8")
+    version = await patched_module(ctx.step, SERVER_MODULE, pinned_in=here, patch=here / "server.patch", to=source)
+    (source / "build/version/version.txt").write_text(version, encoding="utf-8")
     (source / "build/version/mongodb.txt").write_text(REPORTED_VERSION, encoding="utf-8")
     binary = ctx.context / "bin" / "mongod"
     flags = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-tags", SERVER_TAGS, "-ldflags", "-s -w"]

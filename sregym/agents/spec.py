@@ -19,6 +19,7 @@ from typing import Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sregym.agents.spec_errors import lines_of
 from sregym.errors import DefinitionError, PrerequisiteError
 
 BASELINES = Path(__file__).parent / "baselines"
@@ -110,8 +111,12 @@ def load_agent(name_or_path: str) -> AgentSpec:
 def _read(path: Path) -> AgentSpec:
     try:
         spec = AgentSpec.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (ValidationError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"{path} describes no agent: {error}") from error
+    except ValidationError as error:
+        known = (*AgentSpec.model_fields, *(f"limits.{name}" for name in Limits.model_fields))
+        lines = "".join(f"\n  {line}" for line in lines_of(error, known))
+        raise DefinitionError(f"{path} describes no agent:{lines}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DefinitionError(f"{path} is no YAML: {error}") from error
     if spec.dockerfile is None:
         return spec
     dockerfile = (path.parent / spec.dockerfile).resolve()

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
 
 import anyio
-from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
 from sregym.api.app import Profile
 from sregym.audit import AuditReport
 from sregym.catalogue import Entry
-from sregym.cli.console import ConsoleProgress, console, output
-from sregym.cli.verify import chosen
+from sregym.cli.console import console, output
+from sregym.cli.series import (
+    AsJson,
+    ClusterName,
+    Every,
+    OfProfile,
+    Seed,
+    Suite,
+    Workers,
+    chosen,
+    one_after_the_other,
+)
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.auditing import LeakAudit
-from sregym.coordinator.lab import Content, Lab, Site, open_lab, prepare
+from sregym.coordinator.lab import Content, Lab
 from sregym.coordinator.run import equipped, lacking_capabilities
-from sregym.errors import DirtyClusterError
 from sregym.events import EventLog
 from sregym.settings import Settings
 
@@ -35,13 +41,13 @@ def audit_command(content: Callable[[], Content]) -> Callable[..., object]:
 
     async def audit(
         *problem_ids: str,
-        suite: str | None = None,
-        every: Annotated[bool, Parameter(name="--all", negative="")] = False,
-        as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-        profile: Profile = "lite",
-        cluster: str = DEFAULT_NAME,
-        workers: int = DEFAULT_WORKERS,
-        seed: int = 1,
+        suite: Suite = None,
+        every: Every = False,
+        as_json: AsJson = False,
+        profile: OfProfile = "lite",
+        cluster: ClusterName = DEFAULT_NAME,
+        workers: Workers = DEFAULT_WORKERS,
+        seed: Seed = 1,
     ) -> int:
         """Audits problems on a live cluster: is there anything in the incident that only we would have left?
 
@@ -49,17 +55,25 @@ def audit_command(content: Callable[[], Content]) -> Callable[..., object]:
         ----------
         problem_ids
             Which problems.
-        suite
-            A suite of problems instead.
-        every
-            All of them.
-        as_json
-            Print JSON to standard output instead of a table.
         """
         settings = Settings()
-        entries = chosen(content().catalogue, problem_ids, suite=suite, every=every)
-        spec = ClusterSpec(name=cluster, workers=workers)
-        reports = await _audit(content(), settings, entries, spec, profile=profile, seed=seed)
+
+        async def look(lab: Lab, entry: Entry, folder: Path, emit: EventLog) -> AuditReport:
+            report = await _one(lab, entry, settings, folder / entry.id, emit, profile)
+            _tell(report)
+            return report
+
+        reports = await one_after_the_other(
+            chosen(content().catalogue, problem_ids, suite=suite, every=every),
+            look,
+            lambda entry, error: AuditReport(problem_id=entry.id, error=error),
+            name="audit",
+            content=content(),
+            settings=settings,
+            spec=ClusterSpec(name=cluster, workers=workers),
+            profile=profile,
+            seed=seed,
+        )
         if as_json:
             output.print_json(json.dumps([one.as_json() for one in reports]))
         else:
@@ -67,29 +81,6 @@ def audit_command(content: Callable[[], Content]) -> Callable[..., object]:
         return 0 if all(one.clean for one in reports) else FOUND
 
     return audit
-
-
-async def _audit(
-    content: Content, settings: Settings, entries: Sequence[Entry], spec: ClusterSpec, *, profile: Profile, seed: int
-) -> list[AuditReport]:
-    """A world that cannot be put back costs a new cluster, and the problem after it starts on that."""
-    apps = list({one.variant.app: one.build(profile).app for one in entries}.values())
-    site: Site = await prepare(settings, content, apps, spec, ConsoleProgress())
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    folder = settings.paths.results / f"audit-{stamp}"
-    left, reports = list(entries), list[AuditReport]()
-    with EventLog(folder / "events.jsonl") as emit:
-        while left:
-            try:
-                async with open_lab(site, settings, seed=seed, emit=emit) as lab:
-                    while left:
-                        reports.append(await _one(lab, left[0], settings, folder / left[0].id, emit, profile))
-                        del left[0]
-                        _tell(reports[-1])
-            except DirtyClusterError as error:
-                reports.append(AuditReport(problem_id=left.pop(0).id, error=str(error)))
-                site = await site.replaced()
-    return reports
 
 
 async def _one(

@@ -19,7 +19,7 @@ from sregym.coordinator.lab import TOOLS, Content, provider_of
 from sregym.settings import Settings
 
 Name = Annotated[str, Parameter(help="The cluster's name; node names begin with it.")]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object on standard output.")]
+Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object on standard output.")]
 
 
 def cluster_app(content: Callable[[], Content]) -> App:
@@ -81,7 +81,7 @@ def cluster_app(content: Callable[[], Content]) -> App:
     async def down(
         *,
         name: Name = DEFAULT_NAME,
-        docker: Annotated[bool, Parameter(negative="", help="Stop the Docker daemon, too, if we started it.")] = False,
+        docker: Annotated[bool, Parameter(help="Stop the Docker daemon, too, if we started it.")] = False,
     ) -> None:
         """Remove the cluster. Images and builds stay, so that it is soon up again."""
         provider = _bare_provider()

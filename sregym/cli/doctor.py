@@ -20,9 +20,7 @@ _MARK = {Status.OK: "[green]ok[/]", Status.NOTE: "[yellow]note[/]", Status.FAILE
 
 
 @doctor_app.default
-async def doctor(
-    *, json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")] = False
-) -> int:
+async def doctor(*, json: Annotated[bool, Parameter(name="--json", help="Print one JSON object.")] = False) -> int:
     """Check Docker, host, memory, disk, ports, programs and keys. Exit status as for a missing prerequisite."""
     settings = Settings()
     findings = await examine(_wanted(settings))

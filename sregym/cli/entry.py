@@ -7,9 +7,11 @@ prints the command that finishes the clean-up later.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import anyio
 from cyclopts import App as Cyclopts
@@ -24,6 +26,8 @@ from sregym.errors import PrerequisiteError, SregymError, principal
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 USAGE = 2
+RUN = "run"
+"""What people take the default command's name for."""
 
 
 def run(app: Cyclopts, tokens: Sequence[str] | None = None) -> int:
@@ -65,6 +69,7 @@ async def _on_signals(scope: anyio.CancelScope) -> None:
 
 async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
     try:
+        _check_command(app, tokens)
         words = in_its_own_words(tokens)
         code = await app.run_async(words, exit_on_error=False, print_error=True, result_action="return_value")
     except CycloptsError:
@@ -75,6 +80,22 @@ async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
             raise
         return _report(known)
     return code if isinstance(code, int) else 0
+
+
+def _check_command(app: Cyclopts, tokens: list[str]) -> None:
+    """Raises PrerequisiteError where the first word looks like a command and is none."""
+    program, known = app.name[0], [name for name in app if not name.startswith("-")]
+    word = next(iter(tokens), "-")
+    if word.startswith("-") or word in known:
+        return
+    near = get_close_matches(word, known, n=1)
+    if word == RUN:
+        cure = f"leave the word out: python {program} {shlex.join(tokens[1:])}".rstrip()
+    elif near:
+        cure = f"did you mean {near[0]}? (python {program} --help)"
+    else:
+        cure = f"see what there is: python {program} --help"
+    raise PrerequisiteError(f"there is no command {word!r}", cure=cure)
 
 
 def _report(error: SregymError) -> int:

@@ -83,7 +83,7 @@ async def run(
     level: Level = "medium",
     seed: Annotated[int, Parameter(validator=Number(gte=0))] = 7,
     out: Path | None = None,
-    format: Format = "jsonl",
+    format: Format | None = None,
 ) -> None:
     """Play incidents and print their lines: with a policy in process, or with the model of MODEL_NAME over a server.
 
@@ -100,13 +100,20 @@ async def run(
     out
         File for the trajectories of a policy.
     format
-        Form of that file: JSON lines, or ATIF (one JSON array).
+        Form of that file: JSON lines (unless set), or ATIF (one JSON array).
     """
+    if policy is None and (out is not None or format is not None):
+        raise PrerequisiteError(
+            "--out and --format are about the trajectories of a policy, and none is given",
+            cure="add --policy oracle, rules, restart or random, or leave them out",
+        )
+    if format is not None and out is None:
+        raise PrerequisiteError("--format is given, and no file is to be written", cure="name one with --out")
     tasks = _known([scenario] if scenario else list(FIRST))
     if policy is None:
         await anyio.to_thread.run_sync(partial(_run_model, tasks, level=level, seed=seed), abandon_on_cancel=True)
     else:
-        _run_policy(policy, tasks, level=level, seed=seed, out=out, format=format)
+        _run_policy(policy, tasks, level=level, seed=seed, out=out, format=format or "jsonl")
 
 
 def _known(scenarios: list[str]) -> list[str]:
@@ -224,15 +231,19 @@ def replay(file: Path) -> int:
         JSON lines written by `run --out`.
     """
     different = count = 0
+    cure = f"give a file that `run --policy NAME --out {file}` has written, without --format atif"
     try:
         for line in trajectory.read(file):
             replayed, _ = trajectory.replay(line)
             count += 1
             different += not replayed.same
             output.print(f"{'same     ' if replayed.same else 'DIFFERENT'} {replayed.name} {replayed.replayed[:16]}")
-    except (IncidentOpsError, OSError) as error:
-        console.print(f"[red]{file}: {error}[/]")
-        return 2
+    except IncidentOpsError as error:
+        raise PrerequisiteError(f"{file} cannot be replayed after {count} trajectories: {error}", cure=cure) from error
+    except OSError as error:
+        raise PrerequisiteError(f"{file} cannot be read: {error.strerror}", cure=cure) from error
+    if not count:
+        raise PrerequisiteError(f"{file} is empty: there is nothing to replay", cure=cure)
     output.print(f"{count} trajectories, {different} different")
     return 1 if different else 0
 

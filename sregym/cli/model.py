@@ -8,6 +8,7 @@ from sregym.errors import PrerequisiteError
 from sregym.gateway.internet.access import InternetAccess
 from sregym.gateway.models import Budget, ModelAccess, Price, Protocol
 from sregym.gateway.relay.prices import Prices
+from sregym.llm import Asker, checked_key
 from sregym.settings import Models
 
 
@@ -61,13 +62,17 @@ def _price(settings: Models) -> Price | None:
 
 
 def check_key(settings: Models, name: str) -> None:
-    """Raises PrerequisiteError where a model surely cannot be asked. Other providers' keys are LiteLLM's business."""
-    provider = name.partition("/")[0] if "/" in name else ""
-    if provider == "local" and not settings.agent_api_base:
-        raise PrerequisiteError(f"the model {name} has no address", cure="set AGENT_API_BASE to its server's URL")
-    known = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
-    if provider in known and not settings.agent_api_base and settings.key_for(provider, public=True) is None:
-        raise PrerequisiteError(f"the model {name} has no key", cure=f"set {known[provider]} or AGENT_API_KEY")
+    """Raises PrerequisiteError where a model surely cannot be asked."""
+    if settings.agent_api_base and ("/" not in name or settings.agent_api_protocols):
+        return  # the server there gets the name as it is
+    agent = Asker(
+        who="model",
+        key=settings.agent_api_key,
+        api_base=settings.agent_api_base,
+        key_variable="AGENT_API_KEY",
+        base_variable="AGENT_API_BASE",
+    )
+    checked_key(name, agent, settings)
 
 
 def _check_limits(budget: Budget) -> None:

@@ -21,7 +21,7 @@ from anyio import to_thread
 from sregym import process
 from sregym.agents.outside import Invitation, OutsideAgent
 from sregym.cli.console import console, output
-from sregym.cli.request import request_of
+from sregym.cli.request import Where, request_of
 from sregym.cli.run import EXTERNAL, carry_out
 from sregym.cluster.providers.base import ClusterSpec
 from sregym.coordinator.lab import Content
@@ -93,9 +93,14 @@ async def _incident(session: Session, content: Content, words: list[str]) -> Non
             if len(words) != 1:
                 raise PrerequisiteError("start takes one problem's id", cure="see `options`")
             request = request_of(
-                content, settings, problem=words, agents=[EXTERNAL], healthy_s=session.healthy_s, spec=session.spec
+                content,
+                settings,
+                problem=words,
+                agents=[EXTERNAL],
+                healthy_s=session.healthy_s,
+                where=Where(spec=session.spec),
             )
-            await carry_out(request, content, settings, greet=session.greet)
+            await carry_out(request, content, settings, greet=session.greet, resumable=False)
         except (SregymError, BaseExceptionGroup) as error:
             known = principal(error)
             if known is None:

@@ -14,12 +14,13 @@ from jinja2 import Template
 from rich.markup import escape
 from rich.table import Column, Table
 
-from sregym.api.app import Profile
 from sregym.api.problem import Problem
 from sregym.catalogue import Catalogue, Entry
 from sregym.cli.console import console, output
+from sregym.cli.series import OfProfile
 from sregym.errors import PrerequisiteError
 
+DISCOVERED = Path(__file__).parents[2] / "problems"
 _TEMPLATE = Path(__file__).with_name("new_problem.py.j2")
 
 
@@ -28,7 +29,11 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
     app = Cyclopts(name="problems", help="List and look at problems, find further targets, start a new one.")
 
     @app.command(name="list")
-    def list_(*, suite: str = "all", as_json: Annotated[bool, Parameter(name="--json")] = False) -> int:
+    def list_(
+        *,
+        suite: Annotated[str, Parameter(help="all, demo or smoke.")] = "all",
+        as_json: Annotated[bool, Parameter(name="--json", help="Print a JSON list instead of the table.")] = False,
+    ) -> int:
         """Lists the problems of a suite; and the files that could not be imported, which makes the exit code 3."""
         catalogue = discover()
         entries = catalogue.suite(suite)
@@ -41,14 +46,23 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
         return 3 if catalogue.broken else 0
 
     @app.command
-    def show(problem_id: str, *, profile: Profile = "lite", spoil: bool = False) -> int:
+    def show(
+        problem_id: Annotated[str, Parameter(help="Its id, as `problems list` has it.")],
+        *,
+        profile: OfProfile = "lite",
+        spoil: Annotated[bool, Parameter(help="Show root causes, right repairs and cheats, too.")] = False,
+    ) -> int:
         """Shows one problem. `--spoil` also shows root cause, repairs and cheats."""
         entry = discover().entry(problem_id)
         _print_entry(entry, entry.build(profile), spoil=spoil)
         return 0
 
     @app.command
-    def targets(app_name: str = "hotel-reservation", *, profile: Profile = "lite") -> int:
+    def targets(
+        app_name: Annotated[str, Parameter(help="An app, as `problems show` names it.")] = "hotel-reservation",
+        *,
+        profile: OfProfile = "lite",
+    ) -> int:
         """Lists every (fault, target) pair that the primitives offer on an app."""
         catalogue = discover()
         table = Table("primitive", "parameters", title=f"pairs on {app_name} ({profile})", title_justify="left")
@@ -71,21 +85,30 @@ def problems_app(discover: Callable[[], Catalogue]) -> Cyclopts:
         folder
             Where problem files live.
         """
-        if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
-            raise PrerequisiteError(f"{name!r} is no class name", cure="use CamelCase, such as StaleHostAlias")
-        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-        path = folder / f"{snake}.py"
-        if path.exists():
-            raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
-        if not folder.is_dir():
-            raise PrerequisiteError(f"there is no folder {folder}", cure="make it, or leave --folder out")
-        path.write_text(
-            Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=snake), "utf-8"
-        )
-        console.print(f"wrote {path}; fill it in, then: python main.py verify ID")
+        _write_new(name, folder)
         return 0
 
     return app
+
+
+def _write_new(name: str, folder: Path) -> None:
+    if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
+        raise PrerequisiteError(f"{name!r} is no class name", cure="use CamelCase, such as StaleHostAlias")
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    path, problem_id = folder / f"{snake}.py", f"{snake}_hotel_reservation"
+    if path.exists():
+        raise PrerequisiteError(f"{path} exists already", cure="choose another name, or edit that file")
+    if not folder.is_dir():
+        raise PrerequisiteError(f"there is no folder {folder}", cure="make it, or leave --folder out")
+    path.write_text(
+        Template(_TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(name=name, id=problem_id), "utf-8"
+    )
+    console.print(f"wrote {path}: a problem that works, to be changed", soft_wrap=True)
+    if folder.resolve() == DISCOVERED:
+        for words in (f"problems show {problem_id} --spoil", f"verify {problem_id}"):
+            console.print(f"  python main.py {words}", soft_wrap=True)
+    else:
+        console.print(f"  it is not found there: problems are those in {DISCOVERED}", soft_wrap=True)
 
 
 def _facts(entry: Entry) -> dict[str, object]:
@@ -107,11 +130,14 @@ def _facts(entry: Entry) -> dict[str, object]:
 def _print_list(entries: tuple[Entry, ...], catalogue: Catalogue) -> None:
     table = Table(
         Column("problem", overflow="fold", no_wrap=True),
-        "class",
-        "layer",
-        "provenance",
+        Column("class", no_wrap=True),
+        Column("layer", no_wrap=True),
+        Column("provenance", no_wrap=True),
         "suites",
         title=f"{len(entries)} problems",
+        title_justify="left",
+        box=None,  # so that 100 columns hold it
+        padding=(0, 1, 0, 0),
     )
     for one in entries:
         suites = ", ".join(sorted(one.variant.suites))

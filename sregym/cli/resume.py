@@ -8,25 +8,21 @@ from pathlib import Path
 from sregym.cli.console import console
 from sregym.errors import PrerequisiteError
 from sregym.results import RunFolder, RunLock, load_run
+from sregym.settings import Paths
 
 OPTION = "--resume"
-
-
-def run_of(path: Path) -> RunFolder:
-    """The run that a user names by its folder or by its results.csv. Raises PrerequisiteError where there is none."""
-    path = path.expanduser().resolve()
-    return RunFolder.open(path.parent if path.is_file() else path)
+RESUME_COMMAND = f"python main.py {OPTION}"
 
 
 def in_its_own_words(tokens: Sequence[str]) -> list[str]:
     """`--resume RUN` alone means: as that run was last started. Any other command line is left as it is.
 
-    Raises PrerequisiteError where the run does not say how it was started.
+    Raises PrerequisiteError where that is no run, or it does not say how it was started.
     """
     path = _alone(tokens)
     if path is None:
         return list(tokens)
-    lock = load_run(run_of(path).path).lock
+    lock = load_run(RunFolder.find(path, Paths().results).path).lock
     if lock is None or len(lock.command) < 2:
         cure = "give the arguments of that run as well, beginning with --agent"
         raise PrerequisiteError(f"{path} does not say how its run was started", cure=cure)

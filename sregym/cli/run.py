@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,13 +17,13 @@ from sregym.agents.spec import AgentSpec
 from sregym.api.app import Profile
 from sregym.cli.console import ConsoleProgress, console, output, show_event
 from sregym.cli.model import limits_of
-from sregym.cli.request import Request, existing_cluster, request_of
-from sregym.cli.resume import lock_to_go_on_with, run_of
+from sregym.cli.request import Request, Where, request_of
+from sregym.cli.resume import RESUME_COMMAND, lock_to_go_on_with
 from sregym.cli.table import show
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
 from sregym.coordinator.lab import Content, Site, prepare
 from sregym.coordinator.run import Plan, Runner
-from sregym.errors import InjectionError, JudgeError
+from sregym.errors import InjectionError, JudgeError, PrerequisiteError, SregymError, principal
 from sregym.gateway.internet.access import Endpoint, InternetAccess
 from sregym.gateway.models import Budget
 from sregym.gateway.web import check_ports
@@ -33,6 +34,8 @@ ROOT = Path(__file__).resolve().parents[2]
 WHAT = Group("What to run", sort_key=1)
 HOW = Group("How", sort_key=2)
 WHERE = Group("Where", sort_key=3)
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 EXTERNAL = "external"
 DEMO_SUITE = "demo"
@@ -46,7 +49,9 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
     async def run(
         *,
         problem: Annotated[tuple[str, ...], Parameter(group=WHAT, help="A problem's id; may be repeated.")] = (),
-        suite: Annotated[str | None, Parameter(group=WHAT, help="A suite instead: all, smoke, demo, ...")] = None,
+        suite: Annotated[
+            str | None, Parameter(group=WHAT, help="A suite of problems instead: all, demo or smoke.")
+        ] = None,
         agent: Annotated[
             tuple[str, ...],
             Parameter(
@@ -62,7 +67,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             str | None, Parameter(group=HOW, help="Who grades diagnoses; `offline` needs no key.")
         ] = None,
         reasoning_effort: Annotated[
-            str | None, Parameter(group=HOW, help="none, minimal, low, medium, high, xhigh or max.")
+            Effort | None, Parameter(group=HOW, help="How long the agent's model thinks before it answers.")
         ] = None,
         max_cost: Annotated[
             float | None, Parameter(group=HOW, help="USD that the agent's model may cost in one attempt.")
@@ -89,15 +94,19 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             Path | None,
             Parameter(
                 group=HOW,
-                help="Go on with a run (its folder, or its results.csv). Alone: just as that run was started.",
+                help="Go on with a run (its folder, results.csv or id). Alone: just as that run was started.",
             ),
         ] = None,
         seed: Annotated[int, Parameter(group=HOW, help="Seed of the users' behaviour.")] = 1,
         profile: Annotated[
             Profile, Parameter(group=WHERE, help="lite: images built here; full: the real ones, from a registry.")
         ] = "lite",
-        cluster: Annotated[str, Parameter(group=WHERE, help="Name of the kind cluster.")] = DEFAULT_NAME,
-        workers: Annotated[int, Parameter(group=WHERE, help="Its worker nodes.")] = DEFAULT_WORKERS,
+        cluster: Annotated[
+            str | None, Parameter(group=WHERE, help=f"Name of the kind cluster; {DEFAULT_NAME} unless set.")
+        ] = None,
+        workers: Annotated[
+            int | None, Parameter(group=WHERE, help=f"Its worker nodes; {DEFAULT_WORKERS} unless set.")
+        ] = None,
         kubeconfig: Annotated[
             Path | None, Parameter(group=WHERE, help="A cluster that exists, and that others may use, instead.")
         ] = None,
@@ -130,8 +139,7 @@ def run_command(content: Callable[[], Content]) -> Callable[..., object]:
             resume=resume,
             seed=seed,
             profile=profile,
-            spec=ClusterSpec(name=cluster, workers=workers),
-            existing=existing_cluster(kubeconfig, context),
+            where=Where.of(kubeconfig=kubeconfig, context=context, cluster=cluster, workers=workers),
         )
         return await carry_out(request, content(), settings)
 
@@ -146,7 +154,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
         healthy_phase: Annotated[
             float, Parameter(help="Seconds of normal traffic before each incident.")
         ] = DEMO_HEALTHY_S,
-        resume: Annotated[Path | None, Parameter(help="Go on with a demo: its folder, or its results.csv.")] = None,
+        resume: Annotated[Path | None, Parameter(help="Go on with a demo: its folder, results.csv or id.")] = None,
         cluster: Annotated[str, Parameter(help="Name of the kind cluster.")] = DEFAULT_NAME,
     ) -> int:
         """From a bare machine to graded incidents: two problems, a rule-based agent, and one that knows the answer.
@@ -162,7 +170,7 @@ def demo_command(content: Callable[[], Content]) -> Callable[..., object]:
             judge_model="offline",
             healthy_s=healthy_phase,
             resume=resume,
-            spec=ClusterSpec(name=cluster),
+            where=Where(spec=ClusterSpec(name=cluster)),
         )
         return await carry_out(request, content(), settings)
 
@@ -178,37 +186,71 @@ def invite(agent: OutsideAgent) -> None:
         output.print(f"export {name}={shlex.quote(value)}", soft_wrap=True)
 
 
-async def carry_out(request: Request, content: Content, settings: Settings, *, greet: Greet = invite) -> int:
-    """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C."""
+async def carry_out(
+    request: Request, content: Content, settings: Settings, *, greet: Greet = invite, resumable: bool = True
+) -> int:
+    """Prepares the site, runs, and shows the table. The table is shown of whatever was finished, also on Ctrl-C.
+
+    Args:
+        resumable: Whether `--resume` can go on with it, which is to be told where it ends early.
+    """
     begun = anyio.current_time()
     if any(agent.outside for agent in request.agents):
         ports = settings.ports
         check_ports(ports.bind_host, ports.api, ports.mcp, ports.kube_proxy)
-    folder = RunFolder.create(settings.paths.results) if request.resume is None else run_of(request.resume)
-    lock = lock_to_go_on_with(folder, await _lock(request, folder))
-    folder.write_lock(lock)
-    apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
-    site = await prepare(settings, content, apps, request.spec, ConsoleProgress(), existing=request.existing)
-    console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
-    cluster = _cluster(site)
-    if lock.cluster not in (ClusterFacts(), cluster):
-        console.print(f"[yellow]note[/]: the run began on {lock.cluster}, and goes on on {cluster}")
-    folder.write_lock(lock.on(cluster, {ref: one.id for one in site.images.values() for ref in one.node_refs}))
-    await _have_images(request.agents, site, folder)
-    runner = Runner(
-        plan=_plan(request, folder),
-        settings=settings,
-        folder=folder,
-        listeners=[show_event],
-        seed=request.seed,
-        greet=greet,
-    )
-    try:
-        await runner.run(site)
-    finally:
-        show(load_run(folder.path), output)
-        console.print(f"total {anyio.current_time() - begun:.0f} s")
+    folder = _folder(request, settings.paths.results)
+    with _under_way(folder, resumable=resumable) as prepared:
+        lock = lock_to_go_on_with(folder, await _lock(request, folder))
+        folder.write_lock(lock)
+        apps = list({entry.variant.app: entry.build(request.profile).app for entry in request.entries}.values())
+        where = request.where
+        site = await prepare(settings, content, apps, where.spec, ConsoleProgress(), existing=where.existing)
+        prepared()
+        console.print(f"site ready after {anyio.current_time() - begun:.0f} s")
+        cluster = _cluster(site)
+        if lock.cluster not in (ClusterFacts(), cluster):
+            console.print(f"[yellow]note[/]: the run began on {lock.cluster}, and goes on on {cluster}")
+        folder.write_lock(lock.on(cluster, {ref: one.id for one in site.images.values() for ref in one.node_refs}))
+        await _have_images(request.agents, site, folder)
+        runner = Runner(
+            plan=_plan(request, folder),
+            settings=settings,
+            folder=folder,
+            listeners=[show_event],
+            seed=request.seed,
+            greet=greet,
+        )
+        try:
+            await runner.run(site)
+        finally:
+            show(load_run(folder.path), output)
+            console.print(f"total {anyio.current_time() - begun:.0f} s")
     return exit_code(one.status for one in load_run(folder.path).attempts)
+
+
+@contextmanager
+def _under_way(folder: RunFolder, *, resumable: bool) -> Iterator[Callable[[], None]]:
+    """A run that ends early says how to go on; one that is refused before its site is there leaves no folder.
+
+    Yields what is to be called when the site is there.
+    """
+    refusable, ended = True, False
+
+    def prepared() -> None:
+        nonlocal refusable
+        refusable = False
+
+    try:
+        yield prepared
+        ended = True
+    except (SregymError, OSError, BaseExceptionGroup) as error:
+        if refusable and isinstance(principal(error), PrerequisiteError):
+            folder.discard()
+            ended = True
+        raise
+    finally:
+        if resumable and not ended:
+            console.print(f"go on with: {RESUME_COMMAND} {shlex.quote(str(folder.path))}", soft_wrap=True, markup=False)
 
 
 def exit_code(statuses: Iterable[Status]) -> int:
@@ -217,6 +259,10 @@ def exit_code(statuses: Iterable[Status]) -> int:
     if Status.VOID in ended:
         return InjectionError.exit_code
     return JudgeError.exit_code if Status.UNSCORED in ended else 0
+
+
+def _folder(request: Request, results: Path) -> RunFolder:
+    return RunFolder.create(results) if request.resume is None else RunFolder.find(request.resume, results)
 
 
 async def _have_images(agents: Sequence[AgentSpec], site: Site, folder: RunFolder) -> None:

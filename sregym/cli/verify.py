@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from textwrap import shorten
-from typing import Annotated
 
 import anyio
-from cyclopts import Parameter
 from rich.markup import escape
 from rich.table import Table
 
-from sregym.api.app import Profile
 from sregym.api.problem import Problem
-from sregym.catalogue import Catalogue, Entry
-from sregym.cli.console import ConsoleProgress, console, output
+from sregym.catalogue import Entry
+from sregym.cli.console import console, output
+from sregym.cli.series import (
+    AsJson,
+    ClusterName,
+    Every,
+    OfProfile,
+    Seed,
+    Suite,
+    Workers,
+    chosen,
+    one_after_the_other,
+)
 from sregym.cluster.providers.base import DEFAULT_NAME, DEFAULT_WORKERS, ClusterSpec
-from sregym.coordinator.lab import Content, Lab, open_lab, prepare
-from sregym.errors import DirtyClusterError, PrerequisiteError
+from sregym.coordinator.lab import Content, Lab
 from sregym.events import Event, EventLog
-from sregym.judge import Judge, make_judge
+from sregym.judge import make_judge
 from sregym.settings import Settings
-from sregym.verify import CellKind, CellResult, Outcome, Report, verify
+from sregym.verify import CellKind, CellResult, Outcome, Report
+from sregym.verify import verify as verify_problem
 from sregym.verify.verifier import ALL_CELLS
 
 WHY_CHARACTERS = 120
@@ -41,16 +49,16 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
 
     async def verify(
         *problem_ids: str,
-        suite: str | None = None,
-        every: Annotated[bool, Parameter(name="--all", negative="")] = False,
+        suite: Suite = None,
+        every: Every = False,
         cell: tuple[CellKind, ...] = (),
-        hold: Annotated[bool, Parameter(negative="")] = False,
-        as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+        hold: bool = False,
+        as_json: AsJson = False,
         judge_model: str = "offline",
-        profile: Profile = "lite",
-        cluster: str = DEFAULT_NAME,
-        workers: int = DEFAULT_WORKERS,
-        seed: int = 1,
+        profile: OfProfile = "lite",
+        cluster: ClusterName = DEFAULT_NAME,
+        workers: Workers = DEFAULT_WORKERS,
+        seed: Seed = 1,
     ) -> int:
         """Tests problems on a live cluster: healthy passes, the fault bites, right repairs pass, cheats fail.
 
@@ -58,25 +66,38 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
         ----------
         problem_ids
             Which problems.
-        suite
-            A suite of problems instead.
-        every
-            All of them.
         cell
-            Only these cells: diagnosis, healthy, inject, nothing, cheat, repair, restart, restored. May be repeated.
+            Only these cells. May be repeated.
         hold
             Stay when the incident is on, until Ctrl-C, to look around (use with `--cell inject`).
-        as_json
-            Print JSON to standard output instead of a table.
         judge_model
-            Who judges the diagnoses.
+            Who judges the diagnoses: offline, or a model as in `main.py --judge-model`.
         """
         settings = Settings()
         entries = chosen(content().catalogue, problem_ids, suite=suite, every=every)
         judge = make_judge(settings.models, model=judge_model)
-        spec = ClusterSpec(name=cluster, workers=workers)
-        task = _Task(entries=entries, kinds=frozenset(cell) or ALL_CELLS, hold=hold, profile=profile, judge=judge)
-        reports = await task.run(content(), settings, spec, seed=seed)
+        kinds = frozenset(cell) or ALL_CELLS
+
+        async def look(lab: Lab, entry: Entry, _: Path, emit: EventLog) -> Report:
+            console.print(f"[bold]{entry.id}[/]")
+            wait = _until_interrupted(lab) if hold else None
+            report = await verify_problem(lab, entry, profile=profile, judge=judge, emit=emit, kinds=kinds, hold=wait)
+            own = report.seconds - report.hold_s
+            console.print(f"  {own:.0f} s + {report.hold_s:.0f} s proof windows, {report.deployments} deployment(s)")
+            return report
+
+        reports = await one_after_the_other(
+            entries,
+            look,
+            lambda entry, error: Report(problem_id=entry.id, profile=profile, error=error),
+            name="verify",
+            content=content(),
+            settings=settings,
+            spec=ClusterSpec(name=cluster, workers=workers),
+            profile=profile,
+            seed=seed,
+            listeners=[_show_event],
+        )
         if as_json:
             output.print_json(json.dumps([one.as_json() for one in reports]))
         else:
@@ -84,65 +105,6 @@ def verify_command(content: Callable[[], Content]) -> Callable[..., object]:
         return 0 if all(one.right for one in reports) else WRONG_CELLS
 
     return verify
-
-
-def chosen(catalogue: Catalogue, ids: Sequence[str], *, suite: str | None, every: bool) -> list[Entry]:
-    """Raises PrerequisiteError where nothing, or too much, is asked for."""
-    given = (bool(ids), suite is not None, every).count(True)
-    if given != 1:
-        said = "ids, --suite and --all exclude each other" if given else "say which problems"
-        raise PrerequisiteError(said, cure="give ids, or --suite NAME, or --all")
-    if every:
-        suite = "all"
-    return list(catalogue.suite(suite)) if suite else [catalogue.entry(one) for one in dict.fromkeys(ids)]
-
-
-class _Task:
-    """Verifying some problems, one after the other, on one cluster."""
-
-    def __init__(
-        self, *, entries: Sequence[Entry], kinds: frozenset[CellKind], hold: bool, profile: Profile, judge: Judge
-    ) -> None:
-        self._entries = list(entries)
-        self._kinds = kinds
-        self._hold = hold
-        self._profile = profile
-        self._judge = judge
-        self._reports: list[Report] = []
-
-    async def run(self, content: Content, settings: Settings, spec: ClusterSpec, *, seed: int) -> list[Report]:
-        """A world that cannot be put back costs a new cluster, and the problem after it starts on that."""
-        apps = list({one.variant.app: one.build(self._profile).app for one in self._entries}.values())
-        site = await prepare(settings, content, apps, spec, ConsoleProgress())
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-        with EventLog(settings.paths.results / f"verify-{stamp}" / "events.jsonl", _show_event) as emit:
-            while self._entries:
-                try:
-                    async with open_lab(site, settings, seed=seed, emit=emit) as lab:
-                        while self._entries:
-                            await self._one(lab, emit)
-                except DirtyClusterError as error:
-                    entry = self._entries.pop(0)
-                    self._reports.append(Report(problem_id=entry.id, profile=self._profile, error=str(error)))
-                    site = await site.replaced()
-        return self._reports
-
-    async def _one(self, lab: Lab, emit: EventLog) -> None:
-        entry = self._entries[0]
-        console.print(f"[bold]{entry.id}[/]")
-        report = await verify(
-            lab,
-            entry,
-            profile=self._profile,
-            judge=self._judge,
-            emit=emit,
-            kinds=self._kinds,
-            hold=_until_interrupted(lab) if self._hold else None,
-        )
-        self._reports.append(report)
-        del self._entries[0]
-        own = report.seconds - report.hold_s
-        console.print(f"  {own:.0f} s + {report.hold_s:.0f} s proof windows, {report.deployments} deployment(s)")
 
 
 def _until_interrupted(lab: Lab) -> Callable[[Problem], Awaitable[None]]:

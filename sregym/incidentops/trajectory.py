@@ -126,17 +126,19 @@ def replay(line: Mapping[str, Any]) -> tuple[Replayed, list[StepResult]]:
     Raises:
         EpisodeError: the line is no trajectory of this format, or names no known task.
     """
+    if (form := line.get("format")) != FORMAT:
+        raise EpisodeError(f"not a trajectory: its format is {form!r}, not {FORMAT!r}")
     try:
-        if line["format"] != FORMAT:
-            raise EpisodeError(f"format {line['format']!r} is not {FORMAT}")
         episode = Episode(build(line["scenario"], line["level"], int(line["seed"])))
         if line["revision"] != REVISION:
             raise EpisodeError(f"recorded with revision {line['revision']} of the world, this is {REVISION}")
         results = [episode.step(step["tool"], step["arguments"]) for step in line["steps"]]
         name = f"{line['scenario']}/{line['level']}/{line['seed']}/{line['policy']}"
         recorded = str(line["digest"])
-    except (KeyError, TypeError, ValueError, UnknownTaskError) as error:
-        raise EpisodeError(f"not a trajectory: {error!r}") from error
+    except KeyError as error:
+        raise EpisodeError(f"not a trajectory: it lacks {error}") from error
+    except (TypeError, ValueError, UnknownTaskError) as error:
+        raise EpisodeError(f"not a trajectory: {error}") from error
     steps = [{"observation": seen(r), "reward": r.reward, "done": r.done} for r in results]
     return Replayed(name=name, recorded=recorded, replayed=digest(steps)), results
 
@@ -146,17 +148,20 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises:
         EpisodeError: a line is no JSON object.
+        OSError: the file cannot be read.
     """
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
+            if number == 1 and line.startswith(b"["):
+                raise EpisodeError("it is one JSON array, as ATIF is, not JSON lines")
             try:
                 data = json.loads(line)
             except ValueError as error:
-                raise EpisodeError(f"{path}:{number}: no JSON: {error}") from error
+                raise EpisodeError(f"line {number} is no JSON: {error}") from error
             if not isinstance(data, dict):
-                raise EpisodeError(f"{path}:{number}: not an object")
+                raise EpisodeError(f"line {number} is no JSON object")
             yield data
 
 

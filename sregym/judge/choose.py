@@ -13,6 +13,7 @@ from sregym.judge.completion import Complete, complete
 from sregym.judge.contract import Judge
 from sregym.judge.llm import LlmJudge
 from sregym.judge.offline import OfflineJudge
+from sregym.llm import Asker, checked_key
 from sregym.settings import Models
 
 OFFLINE = "offline"
@@ -56,23 +57,12 @@ def make_judge(
 
 
 def _key(models: Models, model: str) -> SecretStr | None:
-    """The key for a model. Other providers than these read theirs from the environment, through LiteLLM."""
-    if model.startswith(_LOCAL):
-        if not models.judge_api_base:
-            raise PrerequisiteError(f"the judge {model} has no address", cure="set JUDGE_API_BASE to its server's URL")
-        return models.judge_api_key or SecretStr("none")
-    if models.judge_api_key:
-        return models.judge_api_key
-    known = {
-        "anthropic/": (models.anthropic_api_key, "ANTHROPIC_API_KEY"),
-        "openai/": (models.openai_api_key, "OPENAI_API_KEY"),
-        "gpt-": (models.openai_api_key, "OPENAI_API_KEY"),
-        "gemini/": (models.gemini_api_key, "GEMINI_API_KEY"),
-    }
-    for prefix, (key, variable) in known.items():
-        if model.startswith(prefix):
-            if key is None and not models.judge_api_base:
-                cure = f"set {variable} or JUDGE_API_KEY, or use --judge-model {OFFLINE}"
-                raise PrerequisiteError(f"the judge {model} has no key", cure=cure)
-            return key
-    return None
+    judge = Asker(
+        who="judge",
+        key=models.judge_api_key,
+        api_base=models.judge_api_base,
+        key_variable="JUDGE_API_KEY",
+        base_variable="JUDGE_API_BASE",
+        instead=OFFLINE,
+    )
+    return checked_key(model, judge, models)

@@ -7,11 +7,10 @@ Kubernetes for its targets and is told them by `discovery`.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
+from sregym.cluster.providers.go_source import patched_module
 from sregym.cluster.providers.images import ImageContext, ImageRecipe, go_build
 from sregym.cluster.providers.pins import KIND_DATA
 from sregym.cluster.providers.steps import Lane, Step, StepContext, fingerprint_of
@@ -99,7 +98,10 @@ def _tags(key: str) -> Sequence[str]:
 
 def _jaeger_step() -> Step:
     async def run(context: StepContext) -> None:
-        source, version = await _patched_source(context)
+        # Without the stores that it is not used with: they are two thirds of what it is made of.
+        source = context.work / "source"
+        patch = JAEGER / "memory-only.patch"
+        version = await patched_module(context, JAEGER_MODULE, pinned_in=JAEGER, patch=patch, to=source)
         ldflags = f"-s -w -X {JAEGER_MODULE}/internal/version.latestVersion={version}"
         await go_build(context, source, ["./cmd/all-in-one"], out=context.out, ldflags=ldflags, flags=NEUTRAL)
         shutil.rmtree(source)
@@ -111,17 +113,3 @@ def _jaeger_step() -> Step:
         run=run,
         lane=Lane.CPU,
     )
-
-
-async def _patched_source(context: StepContext) -> tuple[Path, str]:
-    """Jaeger's module without the stores that it is not used with: they are two thirds of what it is made of."""
-    listed = await context.run(["go", "mod", "download", "-json", JAEGER_MODULE], cwd=JAEGER)
-    module = json.loads(listed.stdout)
-    source = context.work / "source"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(module["Dir"], source, copy_function=shutil.copyfile)
-    for folder in (source, *filter(Path.is_dir, source.rglob("*"))):
-        folder.chmod(0o755)  # folders of the module cache are read-only
-    outside_any_repository = {"GIT_CEILING_DIRECTORIES": str(context.work)}
-    await context.run(["git", "apply", JAEGER / "memory-only.patch"], cwd=source, env=outside_any_repository)
-    return source, module["Version"]

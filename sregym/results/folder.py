@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,10 @@ from sregym.results.record import AttemptRecord
 from sregym.results.rows import text_of
 
 LOCK_NAME = "run.lock.json"
+CSV_NAME = "results.csv"
 ATTEMPT_NAME = "attempt.json"
+NEWEST = 3
+"""How many runs are named to somebody who named none."""
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -71,11 +75,14 @@ class RunFolder:
     """A run's folder, open for writing."""
 
     path: Path
+    made: tuple[Path, ...] = ()
+    """The folders that were made for it, itself first."""
 
     @classmethod
     def create(cls, results: Path, run_id: str | None = None) -> RunFolder:
         """Makes a new folder. Raises PrerequisiteError where it exists or cannot be made."""
         path = results / (run_id or new_run_id())
+        missing = tuple(one for one in (path, *path.parents) if not one.exists())
         try:
             path.mkdir(parents=True)
         except FileExistsError as error:
@@ -83,7 +90,7 @@ class RunFolder:
             raise PrerequisiteError(f"there are results in {path} already", cure=cure) from error
         except OSError as error:
             raise PrerequisiteError(f"{path} cannot be made: {error.strerror}", cure="choose another folder") from error
-        return cls(path=path)
+        return cls(path=path, made=missing)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -92,6 +99,26 @@ class RunFolder:
             raise PrerequisiteError(f"there is no run in {path}", cure="give the path of a folder under results/")
         return cls(path=path)
 
+    @classmethod
+    def find(cls, named: Path, results: Path) -> RunFolder:
+        """The run that somebody names: by its folder, its results.csv, or its id below `results`.
+
+        Raises PrerequisiteError where that names no run.
+        """
+        given = named.expanduser()
+        if given.name == CSV_NAME and given.is_file():
+            given = given.parent
+        for path in (given, results / named):
+            if (path / LOCK_NAME).is_file():
+                return cls(path=path.resolve())
+        newest = ", ".join(str(one) for one in newest_runs(results))
+        raise PrerequisiteError(
+            f"there is no run in {named}: no folder with a {LOCK_NAME}",
+            cure=f"give a run's folder, its {CSV_NAME}, or its id; the newest are {newest}"
+            if newest
+            else f"start one: there are none in {results} yet",
+        )
+
     @property
     def run_id(self) -> str:
         return self.path.name
@@ -99,6 +126,14 @@ class RunFolder:
     def write_lock(self, lock: RunLock) -> None:
         """Writes `run.lock.json`."""
         write_atomically(self.path / LOCK_NAME, lock.model_dump_json(indent=2) + "\n")
+
+    def discard(self) -> None:
+        """Takes back `create`, where nothing has been written since but the lock."""
+        if self.made:
+            (self.path / LOCK_NAME).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else has put something in, and keeps it
+            for folder in self.made:
+                folder.rmdir()
 
     def attempt(self, *, agent: str, problem: str, attempt: int) -> AttemptFolder:
         """The folder of an attempt, with its `logs/`, made where it is not there yet."""
@@ -113,12 +148,18 @@ class RunFolder:
         everything = list(attempts_in(self.path))
         own = [one for one in everything if one.agent.name == record.agent.name]
         write_atomically(self.path / f"{_safe(record.agent.name)}_ALL_results.csv", text_of(own))
-        write_atomically(self.path / "results.csv", text_of(everything))
+        write_atomically(self.path / CSV_NAME, text_of(everything))
         return place.record
 
 
 def _safe(name: str) -> str:
     return _SAFE.sub("_", name).strip(".") or "_"
+
+
+def newest_runs(results: Path, count: int = NEWEST) -> list[Path]:
+    """The folders of the last runs, the newest first."""
+    found = sorted((one.parent for one in results.glob(f"*/{LOCK_NAME}")), key=lambda one: one.name)
+    return found[: -count - 1 : -1]
 
 
 def attempts_in(path: Path) -> Iterator[AttemptRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers import readiness
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, ClusterStatus, Origin
 from sregym.cluster.providers.daemon import DockerDaemon, install_programs
+from sregym.cluster.providers.exclusive import exclusive
 from sregym.cluster.providers.fencing import fence
 from sregym.cluster.providers.host import GIB, Host
 from sregym.cluster.providers.images import BuiltImage, ImageRecipe, build_images, image_step, load_images
@@ -77,23 +79,8 @@ class KindProvider:
     async def up(self, spec: ClusterSpec) -> ClusterHandle:
         """See `Provider.up`. One that stays broken is replaced, unless a run is using it."""
         check_spec(spec)
-        host = host_facts.look()
-        docker = await self.daemon.ensure(host)
-        status = await self._settled(spec.name)
-        if status.ready and status.handle is not None:
-            check_shape(status.handle, spec)
-            handle = status.handle
-        else:
-            await self._check_unused(self._read_handle(spec.name))
-            if status.exists:
-                self._check_ours(spec.name, "it is not ready, and not ours to replace")
-            else:
-                check_port(spec)  # before anything is built for it
-            if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
-                host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
-            handle = await self._create(spec, await self.node_image(host), host)
-        await self.load(handle)
-        return handle
+        async with self._alone(spec.name):
+            return await self._up(spec)
 
     async def load(self, handle: ClusterHandle) -> list[BuiltImage]:
         """Bring to the nodes what they lack of the recipes' images. Returns what was brought."""
@@ -111,13 +98,14 @@ class KindProvider:
     async def replace(self, spec: ClusterSpec) -> ClusterHandle:
         """See `Provider.replace`. From the same node image, so it takes as long as kind does."""
         check_spec(spec)
-        if await _containers(spec.name):
-            self._check_ours(spec.name, "it differs from before, and is not ours to replace")
-        host = host_facts.look()
-        await self.daemon.ensure(host)
-        handle = await self._create(spec, await self.node_image(host), host)
-        await self.load(handle)
-        return handle
+        async with self._alone(spec.name):
+            if await _containers(spec.name):
+                self._check_ours(spec.name, "it differs from before, and is not ours to replace")
+            host = host_facts.look()
+            await self.daemon.ensure(host)
+            handle = await self._create(spec, await self.node_image(host), host)
+            await self.load(handle)
+            return handle
 
     async def status(self, name: str) -> ClusterStatus:
         """See `Provider.status`."""
@@ -136,12 +124,14 @@ class KindProvider:
 
     async def down(self, name: str) -> bool:
         """See `Provider.down`. Docker and the images stay."""
+        check_spec(ClusterSpec(name=name))
         if await self.daemon.find() is None:
             return False
-        await self._check_unused(self._read_handle(name))
-        if await _containers(name):
-            self._check_ours(name, "it is not ours to remove")
-        return await self._discard(name)
+        async with self._alone(name):
+            await self._check_unused(self._read_handle(name))
+            if await _containers(name):
+                self._check_ours(name, "it is not ours to remove")
+            return await self._discard(name)
 
     async def names(self) -> list[str]:
         """Names of all kind clusters on this Docker."""
@@ -176,6 +166,30 @@ class KindProvider:
 
     def _base_steps(self, host: Host) -> list[Step]:
         return [debian_step(self.pins, architecture=host.architecture), *tool_steps(self.pins), *self.extra_steps]
+
+    async def _up(self, spec: ClusterSpec) -> ClusterHandle:
+        host = host_facts.look()
+        docker = await self.daemon.ensure(host)
+        status = await self._settled(spec.name)
+        if status.ready and status.handle is not None:
+            check_shape(status.handle, spec)
+            handle = status.handle
+        else:
+            await self._check_unused(self._read_handle(spec.name))
+            if status.exists:
+                self._check_ours(spec.name, "it is not ready, and not ours to replace")
+            else:
+                check_port(spec)  # before anything is built for it
+            if docker.data_root.is_dir():  # a daemon elsewhere has its disk elsewhere
+                host_facts.require_space(docker.data_root, needed=CLUSTER_SPACE, purpose="Docker")
+            handle = await self._create(spec, await self.node_image(host), host)
+        await self.load(handle)
+        return handle
+
+    def _alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Nobody else makes or removes the cluster meanwhile: whoever comes second finds what the first one left."""
+        lock = self._folder / f"{name}.lock"
+        return exclusive(lock, self.progress, waiting_for=f"another command that makes or removes cluster {name}")
 
     async def _adopt(self, name: str) -> ClusterHandle | None:
         """A cluster that somebody else made with kind on this Docker, if it is up."""

@@ -9,22 +9,20 @@ versions live side by side. What each step said is kept in `logs/`, how long it 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 
 from sregym import process
+from sregym.cluster.providers.exclusive import exclusive
 from sregym.cluster.providers.host import GIB, require_space
 from sregym.errors import ClusterError, CommandError, PrerequisiteError, SregymError, is_disk_full
 from sregym.progress import Outcome, Progress
@@ -141,7 +139,8 @@ class Builder:
             results[step.name] = await self._have(step, keys[step.name], results)
             finished[step.name].set()
 
-        async with self._exclusive():
+        lock = self.cache / "build.lock"
+        async with exclusive(lock, self.progress, waiting_for="another build on this machine"):
             try:
                 async with anyio.create_task_group() as tasks:
                     for step in plan:
@@ -226,18 +225,6 @@ class Builder:
     @property
     def _ledger(self) -> Path:
         return self.cache / "builds.jsonl"
-
-    @asynccontextmanager
-    async def _exclusive(self) -> AsyncIterator[None]:
-        """One build at a time in a cache; a second waits for the first."""
-        self.cache.mkdir(parents=True, exist_ok=True)
-        with (self.cache / "build.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.progress.note("build", "waiting for another build on this machine")
-                await anyio.to_thread.run_sync(fcntl.flock, lock, fcntl.LOCK_EX, abandon_on_cancel=True)
-            yield
 
 
 def step_key(step: Step, keys: Mapping[str, str]) -> str:

@@ -5,18 +5,14 @@ An unknown model has no price, which is not a price of nothing.
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from sregym.errors import DefinitionError
 from sregym.gateway.models import ModelAccess, Price, Tokens
+from sregym.llm import price_table
 from sregym.settings import keep_litellm_offline
 
 MILLION = 1_000_000
-_TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Prices:
@@ -57,17 +53,8 @@ class Prices:
         """The model as the table has it. A local model that is called as one of the table is not that one."""
         if self._access.provider == "local":
             return None
-        table = _table()
+        table = price_table()
         return next((name for name in (self._access.model, self._access.bare) if name in table), None)
-
-
-def _table() -> dict[str, Any]:
-    """LiteLLM's table, without LiteLLM: importing that takes seconds."""
-    spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
-        raise DefinitionError("LiteLLM is not installed")
-    table: dict[str, Any] = json.loads((Path(spec.origin).parent / _TABLE).read_text(encoding="utf-8"))
-    return table
 
 
 def _given(price: Price, tokens: Tokens) -> float:

@@ -60,6 +60,33 @@ def test_bad_descriptions_are_refused(tmp_path: Path, text: str) -> None:
         load_agent(str(write(tmp_path, text)))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ("comand: [a]", "comand: there is no such key; did you mean command?"),
+        ("colour: blue", "colour: there is no such key; known are name, description, "),
+        ("command: python3 run.py", "command: a list of words is needed, such as [python3, run.py], not"),
+        ("environment: {LEVEL: 2}", 'environment.LEVEL: a text is needed: quote it, as in LEVEL: "2"'),
+        ("environment: {DEBUG: true}", 'environment.DEBUG: a text is needed: quote it, as in DEBUG: "true"'),
+        ("version: 1.5", 'version: a text is needed: quote it, as in version: "1.5"'),
+        ("user: root", 'user: a numeric user and group are needed, never root, such as "1000:1000", not'),
+        (
+            "limits: {memory: 2G}",
+            "limits.memory: a size with its unit in lower case is needed, such as 2g or 512m, not",
+        ),
+        ("limits: {cpu: 1}", "limits.cpu: there is no such key; did you mean cpus?"),
+        ("limits: {cpus: 0}", "limits.cpus: Input should be greater than 0, not 0"),
+        ("dockerfile: d", "give exactly one of `image`, `dockerfile` and `outside: true`"),
+    ],
+)
+def test_each_mistake_is_told_in_a_line_of_its_own(tmp_path: Path, wrong: str, line: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        load_agent(str(write(tmp_path, f"name: a\ndescription: x\nimage: i\n{wrong}\n")))
+    head, told = str(raised.value).split("\n")
+    assert head.endswith("agent.yaml describes no agent:")
+    assert told.startswith(f"  {line}")
+
+
 def test_what_an_agent_must_have_is_checked_first() -> None:
     payload = ReferencePayload(diagnosis="x", calls=[KubectlCall(argv=("get", "pods"))])
     with pytest.raises(PrerequisiteError, match="--model"):

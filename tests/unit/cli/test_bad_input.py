@@ -14,6 +14,17 @@ from sregym.cli.app import build
 from sregym.cli.entry import run
 
 PROBLEM = "scale_pod_zero_hotel_reservation"
+WITH_MODEL = ("--problem", PROBLEM, "--agent", "react", "--model", "mistral/large", "--judge-model", "offline")
+SETTINGS_OF_MODELS = (
+    "AGENT_MODEL_ID",
+    "AGENT_API_BASE",
+    "AGENT_API_KEY",
+    "JUDGE_MODEL_ID",
+    "JUDGE_API_BASE",
+    "JUDGE_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +36,11 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
 
     if "unreachable_cluster" not in request.fixturenames:
         monkeypatch.setattr("sregym.cli.run.prepare", prepare)
-    for name in ("AGENT_MODEL_ID", "JUDGE_MODEL_ID", "ANTHROPIC_API_KEY"):
+    for name in SETTINGS_OF_MODELS:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(
+        "sregym.llm._by_litellm", lambda *_: None
+    )  # it takes seconds to load; see tests/unit/test_llm.py
 
 
 @pytest.mark.parametrize(
@@ -41,17 +55,42 @@ def nothing_is_touched(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureR
         (["--problem", PROBLEM, "--agent", "nop", "--n-attempts", "0"], "at least 1"),
         (["--problem", PROBLEM, "--agent", "react"], "needs a model"),
         (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "local/x"], "JUDGE_API_BASE"),
+        (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "foo"], "no provider is known for the judge 'foo'"),
+        (["--problem", PROBLEM, "--agent", "nop", "--judge-model", "gpt-5"], "or use offline instead"),
+        (["verify", PROBLEM, "--judge-model", "ofline"], "did you mean offline?"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "foo"], "PROVIDER/MODEL, such as openai/gpt-5"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "opnai/gpt-5"], "did you mean openai/gpt-5?"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "gpt-5"], "set OPENAI_API_KEY or AGENT_API_KEY"),
+        (["--problem", PROBLEM, "--agent", "react", "--model", "local/x"], "AGENT_API_BASE"),
         (["--problem", PROBLEM, "--agent", "nop", "--resume", "/nowhere"], "there is no run"),
         (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "0"], "more than 0"),
         (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "-1"], "less than 0"),
         (["--problem", PROBLEM, "--agent", "nop", "--context", "kind-x"], "--context needs --kubeconfig"),
-        (["--problem", PROBLEM, "--agent", "nop", "--max-cost", "-1"], "numbers above 0"),
-        (["--problem", PROBLEM, "--agent", "nop", "--max-cost", "nan"], "numbers above 0"),
+        ([*WITH_MODEL, "--max-cost", "-1"], "numbers above 0"),
+        ([*WITH_MODEL, "--max-cost", "nan"], "numbers above 0"),
+        ([*WITH_MODEL, "--reasoning-effort", "hihg"], "hihg"),
+        (["--problem", PROBLEM, "--agent", "nop", "--model", "openai/gpt-5"], "--model would have no effect"),
+        (
+            ["--problem", PROBLEM, "--agent", "nop", "--agent", "playbook", "--max-cost", "1", "--max-tokens", "9"],
+            "--max-cost and --max-tokens would have no effect: no agent here has a model (nop, playbook)",
+        ),
+        (["--problem", PROBLEM, "--agent", "nop", "--reasoning-effort", "low"], "--reasoning-effort would have no"),
+        (["--problem", PROBLEM, "--use-external-harness", "--model", "openai/gpt-5"], "set OPENAI_API_KEY"),
+        (
+            ["--problem", PROBLEM, "--agent", "nop", "--kubeconfig", "/no", "--cluster", "x", "--workers", "1"],
+            "--kubeconfig and --cluster and --workers exclude each other",
+        ),
+        (["incidentops", "run", "--out", "/nowhere/x.jsonl"], "add --policy oracle"),
+        (["incidentops", "run", "--format", "atif"], "add --policy oracle"),
+        (["incidentops", "run", "--policy", "rules", "--format", "atif"], "name one with --out"),
         (["--problem", PROBLEM, "--agent", "nop", "--agent-timeout", "inf"], "must end"),
         (["--problem", PROBLEM, "--agent", "nop", "--healthy-phase", "nan"], "must end"),
         (["verify", PROBLEM, "--suite", "smoke"], "exclude each other"),
         (["problems", "new", "MyFault", "--folder", "/nowhere"], "there is no folder /nowhere"),
         (["--no-such-flag"], "no-such-flag"),
+        (["verfy", "x"], "there is no command 'verfy' -> did you mean verify? (python main.py --help)"),
+        (["run", "--agent", "nop"], "-> leave the word out: python main.py --agent nop"),
+        (["qwertz"], "-> see what there is: python main.py --help"),
         (["problems", "show", "nothing"], "there is no problem 'nothing'"),
     ],
 )
@@ -133,4 +172,6 @@ def test_an_agent_file_that_is_none_is_a_definition_error(
     path = tmp_path_factory.mktemp("agent") / "agent.yaml"
     path.write_text("name: Mine\n", encoding="utf-8")
     assert run(build(content), ["--problem", PROBLEM, "--agent", str(path)]) == 3
-    assert "describes no agent" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "describes no agent" in said
+    assert "description: is missing" in said

@@ -62,3 +62,17 @@ def test_a_new_problem_is_complete_and_nothing_is_overwritten(
         run("new", "StaleHostAlias", "--folder", str(tmp_path), capsys=capsys)
     with pytest.raises(Exception, match="no class name"):
         run("new", "not-a-name", "--folder", str(tmp_path), capsys=capsys)
+
+
+def test_a_new_problem_is_told_how_to_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems_app(lambda: Catalogue.discover("problems"))(
+        ["new", "FarAway", "--folder", str(tmp_path)], exit_on_error=False, result_action="return_value"
+    )
+    assert "it is not found there: problems are those in" in capsys.readouterr().err
+    (tmp_path / "here").mkdir()
+    monkeypatch.setattr("sregym.cli.problems.DISCOVERED", tmp_path / "here")
+    run_in = ["new", "StaleHostAlias", "--folder", str(tmp_path / "here")]
+    problems_app(lambda: Catalogue.discover("problems"))(run_in, exit_on_error=False, result_action="return_value")
+    assert "python main.py verify stale_host_alias_hotel_reservation\n" in capsys.readouterr().err

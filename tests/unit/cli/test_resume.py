@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from main import content
 from sregym.cli.app import build
 from sregym.cli.entry import run
 from sregym.cli.resume import in_its_own_words, lock_to_go_on_with
-from sregym.errors import PrerequisiteError
+from sregym.errors import ClusterError, PrerequisiteError
 from sregym.judge import OfflineJudge
 from sregym.results import ClusterFacts, RunFolder, RunLock
 
@@ -46,13 +47,35 @@ def test_any_other_command_line_is_left_as_it_is(tokens: Sequence[str]) -> None:
     assert in_its_own_words(tokens) == list(tokens)
 
 
-async def test_a_run_that_was_killed_before_it_had_a_lock_needs_its_arguments(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path)
+async def test_a_run_that_does_not_say_how_it_was_started_needs_its_arguments(tmp_path: Path) -> None:
+    folder = await a_run(tmp_path, command=())
     with pytest.raises(PrerequisiteError) as caught:
         in_its_own_words(["--resume", str(folder.path)])
     assert "--agent" in caught.value.cure
+
+
+async def test_a_new_run_has_the_lock_of_now(tmp_path: Path) -> None:
     now = await lock()
-    assert lock_to_go_on_with(folder, now) == now
+    assert lock_to_go_on_with(RunFolder.create(tmp_path), now) == now
+
+
+async def test_a_run_is_named_by_its_id_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
+    folder = await a_run(tmp_path, command=("main.py", "--agent", "nop"))
+    assert in_its_own_words(["--resume", folder.run_id])[:2] == ["--agent", "nop"]
+
+
+async def test_what_is_no_run_is_refused_and_the_newest_runs_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
+    runs = [await a_run(tmp_path, command=("main.py", "--agent", "nop")) for _ in range(2)]
+    (tmp_path / "verify-1").mkdir()
+    (runs[0].path / "notes.txt").touch()
+    for wrong in (tmp_path, tmp_path / "verify-1", runs[0].path / "notes.txt", runs[0].path / "run.lock.json"):
+        with pytest.raises(PrerequisiteError, match="there is no run in") as caught:
+            in_its_own_words(["--resume", str(wrong)])
+        assert all(str(one.path) in caught.value.cure for one in runs)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +150,7 @@ def test_the_command_line_goes_on_and_refuses(
 
     async def prepare(*_: object, **__: object) -> None:
         reached.append("prepare")
-        raise PrerequisiteError("far enough", cure="none")
+        raise ClusterError("far enough")
 
     monkeypatch.setattr("sregym.cli.run.prepare", prepare)
     monkeypatch.setenv("SREGYM_RESULTS_DIR", str(tmp_path))
@@ -136,19 +159,47 @@ def test_the_command_line_goes_on_and_refuses(
     words = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
     # Interrupted before the site was ready.
     monkeypatch.setattr("sys.argv", ["main.py", *words])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     (folder,) = tmp_path.iterdir()
+    assert f"go on with: python main.py --resume {folder}" in capsys.readouterr().err
     monkeypatch.setattr("sys.argv", ["main.py", "--resume", str(folder)])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     assert len(reached) == 2
     more = [*words, "--agent", "restart", "--n-attempts", "2", "--resume", str(folder)]
     monkeypatch.setattr("sys.argv", ["main.py", *more])
-    assert run(build(content)) == 2
+    assert run(build(content)) == 4
     assert len(reached) == 3
     assert in_its_own_words(["--resume", str(folder)]) == more
     capsys.readouterr()
     for changed in (["--seed", "2"], ["--agent-timeout", "60"], ["--allow-agent-endpoint", "http://10.0.0.1:80"]):
         monkeypatch.setattr("sys.argv", ["main.py", *words, *changed, "--resume", str(folder)])
         assert run(build(content)) == 2
-        assert "was run otherwise" in " ".join(capsys.readouterr().err.split())
+        said = " ".join(capsys.readouterr().err.split())
+        assert "was run otherwise" in said
+        assert "go on with:" not in said
     assert len(reached) == 3
+    assert (folder / "run.lock.json").is_file()
+
+
+@pytest.mark.parametrize("there_before", [True, False])
+def test_a_run_that_is_refused_leaves_no_folder_and_one_that_is_resumed_stays(
+    there_before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    if there_before:
+        results.mkdir()
+
+    async def prepare(*_: object, **__: object) -> None:
+        assert len(list(results.iterdir())) == 1
+        raise PrerequisiteError("no Docker", cure="start it")
+
+    monkeypatch.setattr("sregym.cli.run.prepare", prepare)
+    monkeypatch.setenv("SREGYM_RESULTS_DIR", str(results))
+    monkeypatch.setattr("sys.argv", ["main.py"])
+    words = ["--problem", PROBLEM, "--agent", "nop", "--judge-model", "offline"]
+    assert run(build(content), words) == 2
+    assert "go on with" not in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == ([results] if there_before else [])
+    folder = anyio.run(a_run, results)
+    assert run(build(content), [*words, "--resume", str(folder.path)]) == 2
+    assert (folder.path / "run.lock.json").is_file()

@@ -28,8 +28,30 @@ def test_a_run_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert call("replay", str(out)) == 0
     out.write_text(out.read_text().replace('"seed":3', '"seed":4'))
     assert call("replay", str(out)) == 1
-    out.write_text("{")
-    assert call("replay", str(out)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("\n\n", "is empty"),
+        ("{", "line 1 is no JSON"),
+        ("\n[1]", "line 2 is no JSON object"),
+        ('{"a": 1}', "its format is None, not 'incidentops-trajectory/1'"),
+        ('{"format": "incidentops-trajectory/1"}', "it lacks 'scenario'"),
+        ('[\n {"schema_version": "ATIF-v1.7"}]', "as ATIF is"),
+        (None, "No such file"),
+    ],
+)
+def test_what_cannot_be_replayed_is_said_once_with_its_cure(tmp_path: Path, text: str | None, said: str) -> None:
+    file = tmp_path / "t.jsonl"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(PrerequisiteError) as refused:
+        call("replay", str(file))
+    assert said in refused.value.message
+    assert refused.value.message.count(str(file)) == 1
+    assert "run --policy" in refused.value.cure
 
 
 def test_eval_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_files_that_are_no_recordings_are_refused(tmp_path: Path) -> None:
     lines = trajectory.read(path)
     with pytest.raises(EpisodeError, match="not a trajectory"):
         trajectory.replay(next(lines))
-    with pytest.raises(EpisodeError, match="not an object"):
+    with pytest.raises(EpisodeError, match="no JSON object"):
         next(lines)
 
 

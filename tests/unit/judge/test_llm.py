@@ -214,7 +214,7 @@ def test_a_local_model_is_reached_at_its_address() -> None:
     assert (chosen.name, chosen.model, chosen.api_base) == ("local/tiny", "openai/tiny", "http://127.0.0.1:1/v1")
 
 
-@pytest.mark.parametrize("name", ["local/tiny", "anthropic/claude-x", "openai/gpt-x", "gpt-x", "gemini/x"])
+@pytest.mark.parametrize("name", ["local/tiny", "anthropic/claude-x", "openai/gpt-x", "gpt-5", "gemini/x"])
 def test_a_judge_that_cannot_be_used_is_refused_at_once(name: str) -> None:
     with pytest.raises(PrerequisiteError) as refused:
         make_judge(models(), model=name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sregym.cluster.providers.go_source import patched_module
 from sregym.cluster.providers.images import (
     BuiltImage,
     ImageContext,
@@ -16,6 +17,7 @@ from sregym.cluster.providers.images import (
     load_images,
     qualified,
 )
+from sregym.cluster.providers.steps import Step, StepContext
 from sregym.progress import Recorded, Silent
 from tests.unit.providers.conftest import Program
 
@@ -54,6 +56,34 @@ def test_a_tag_depends_on_inputs_pins_and_target(tmp_path: Path) -> None:
     assert image_step(ImageRecipe(name="shop/cart", build=nothing, inputs=[source], target="x")).fingerprint != before
     source.write_text("FROM scratch\n")
     assert image_step(recipe).fingerprint != before
+
+
+PATCH = """--- a/sub/main.go
++++ b/sub/main.go
+@@ -1 +1 @@
+-package theirs
++package ours
+"""
+
+
+async def test_a_module_is_copied_out_of_the_read_only_cache_and_patched(program: Program, tmp_path: Path) -> None:
+    cache, work = tmp_path / "cache", tmp_path / "work"
+    (cache / "sub").mkdir(parents=True)
+    (cache / "sub" / "main.go").write_text("package theirs\n")
+    (cache / "sub" / "main.go").chmod(0o444)
+    (cache / "sub").chmod(0o555)
+    (tmp_path / "x.patch").write_text(PATCH)
+    program("go", f"""echo '{{"Dir": "{cache}", "Version": "v1.2.3"}}'""")
+    step = Step(name="s", title="s", fingerprint="", run=nothing)  # type: ignore[arg-type]  # never run
+    context = StepContext(
+        step=step, key="k", out=tmp_path, work=work, results={}, log=tmp_path / "log", note=lambda _: None
+    )
+    for _ in range(2):
+        version = await patched_module(
+            context, "example.org/m", pinned_in=tmp_path, patch=tmp_path / "x.patch", to=work / "source"
+        )
+        assert version == "v1.2.3"
+        assert (work / "source" / "sub" / "main.go").read_text() == "package ours\n"
 
 
 def node_with(images: dict[str, str]) -> str:

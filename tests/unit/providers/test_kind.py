@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import socket
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
 from sregym.cluster.lease import lease
 from sregym.cluster.providers import pins as pin_file
 from sregym.cluster.providers.base import ClusterHandle, ClusterSpec, Node, Origin
+from sregym.cluster.providers.exclusive import exclusive
 from sregym.cluster.providers.host import GIB
 from sregym.cluster.providers.kind import KindProvider
 from sregym.cluster.providers.kind_rules import check_memory, check_port, cluster_config, port_is_free
@@ -20,7 +24,7 @@ from sregym.cluster.providers.node_source import ImageSource, NodeSource, Probe,
 from sregym.cluster.providers.readiness import Readiness
 from sregym.cluster.providers.tools import programs
 from sregym.errors import ClusterError, PrerequisiteError
-from sregym.progress import Silent
+from sregym.progress import Outcome, Recorded, Silent
 from tests.unit.providers.conftest import Program
 from tests.unit.providers.test_host import a_host
 
@@ -123,6 +127,8 @@ async def test_bad_names_are_refused_before_anything_is_touched(name: str, tmp_p
     provider = KindProvider(cache=tmp_path, state=tmp_path, progress=Silent())
     with pytest.raises(PrerequisiteError, match="cannot name a cluster"):
         await provider.up(ClusterSpec(name=name))
+    with pytest.raises(PrerequisiteError, match="cannot name a cluster"):
+        await provider.down(name)
 
 
 @pytest.mark.parametrize("workers", [-1, 300])
@@ -164,6 +170,44 @@ def working(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 async def test_a_cluster_that_works_is_taken_as_it_is(working: Working) -> None:
     assert (await working.provider.up(ClusterSpec(name="a", workers=0))).identity == "uid"
     assert " rm " not in working.calls.read_text()
+
+
+async def test_whoever_comes_second_waits_and_finds_the_cluster(working: Working, tmp_path: Path) -> None:
+    provider, progress = working.provider, Recorded()
+    provider.progress = progress
+    found: list[object] = []
+
+    async def second() -> None:
+        found.append((await provider.up(ClusterSpec(name="a", workers=0))).identity)
+        found.append(await provider.down("a"))
+
+    async with AsyncExitStack() as first:
+        tasks = await first.enter_async_context(anyio.create_task_group())
+        await first.enter_async_context(exclusive(tmp_path / "clusters" / "a.lock", Silent(), waiting_for="nobody"))
+        tasks.start_soon(second)
+        while not progress.begun:
+            await anyio.lowlevel.checkpoint()
+        assert not found
+        assert not working.calls.exists()
+    assert progress.begun[0] == "wait for another command that makes or removes cluster a"
+    assert found == ["uid", True]
+
+
+async def test_waiting_for_a_lock_can_be_cancelled(tmp_path: Path) -> None:
+    lock, progress = tmp_path / "x.lock", Recorded()
+
+    async def wait() -> None:
+        async with exclusive(lock, progress, waiting_for="it"):
+            pytest.fail("the lock is held")
+
+    async with exclusive(lock, Silent(), waiting_for="nobody"), anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        while not progress.begun:
+            await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert [one.outcome for one in progress.ended] == [Outcome.CANCELLED]
+    async with exclusive(lock, progress, waiting_for="nobody"):
+        pass
 
 
 async def test_a_cluster_that_works_is_never_replaced_by_another_shape(working: Working) -> None:
