@@ -26,6 +26,7 @@ from sregym.errors import PrerequisiteError, SregymError, principal
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
 USAGE = 2
+UNREAD = 1
 RUN = "run"
 """What people take the default command's name for."""
 
@@ -72,6 +73,9 @@ async def _guarded(app: Cyclopts, tokens: list[str]) -> int:
         _check_command(app, tokens)
         words = in_its_own_words(tokens)
         code = await app.run_async(words, exit_on_error=False, print_error=True, result_action="return_value")
+    except SystemExit:
+        # Rich's way to say that whoever read our output has gone (`main.py problems list | head -1`).
+        return UNREAD
     except CycloptsError:
         return USAGE
     except (SregymError, OSError, BaseExceptionGroup) as error:
