@@ -3,6 +3,7 @@
 python -m scripts.test                  what `make test` and CI run
 python -m scripts.test --only lint      lint, types, import contracts
 python -m scripts.test --only fast      everything that needs no cluster
+python -m scripts.test --only live      what needs one
 python -m scripts.test --acceptance     the whole live matrix
 """
 
@@ -117,16 +118,18 @@ def live(marks: str) -> Count:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["lint", "fast"])
+    parser.add_argument("--only", choices=["lint", "fast", "live"])
     parser.add_argument("--acceptance", action="store_true", help="the whole live matrix")
     options = parser.parse_args()
+    marks = "live" if options.acceptance else "live and not acceptance"
     if options.only == "lint":
         count = lint()
     elif options.only == "fast":
         count = go() + fast()
+    elif options.only == "live":
+        count = live(marks)
     else:
-        count = lint() + go() + fast()
-        count += live("live" if options.acceptance else "live and not acceptance")
+        count = lint() + go() + fast() + live(marks)
     say(f"\n{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
     return 1 if count.failed or not count.passed else 0
 
