@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oracles.workloads import EndpointsOwned
@@ -76,6 +77,11 @@ def wired(topology: Topology, *, caller: str, callee: str) -> Wired:
         raise DefinitionError(f"{caller} finds {callee} without a configuration key")
     spec: ServiceSpec = topology.service(caller)
     return Wired(caller=caller, selector=spec.selector, container=spec.container, key=edge.config_key, callee=callee)
+
+
+def all_wired(topology: Topology, *, callers: Iterable[str], callee: str) -> tuple[Wired, ...]:
+    """The checks for all callers of one dependency. Raises DefinitionError as `wired` does."""
+    return tuple(wired(topology, caller=caller, callee=callee) for caller in callers)
 
 
 def edge_between(topology: Topology, *, caller: str, callee: str) -> Edge:

@@ -12,7 +12,7 @@ from injectors.workloads import Reconnect, RetireOldPods
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
 from oracles.resources import MemoryHeadroom
-from oracles.wiring import wired
+from oracles.wiring import all_wired
 from problems.common import often_used, pod_template, restart_only, users_hurt
 from sregym.api import (
     App,
@@ -115,7 +115,7 @@ class MemoryLimitTooLow(Problem):
 
     def mitigation(self) -> Oracle:
         room = MemoryHeadroom(workload=self.service, selector=self.spec.selector, container=self.spec.container)
-        reached = tuple(wired(self.topology, caller=caller, callee=self.service) for caller in self.callers)
+        reached = all_wired(self.topology, callers=self.callers, callee=self.service)
         return app_settled(
             self.topology, proofs=(room, *reached), exercises=(RestartPods((self.service, *self.callers)),), hold=20.0
         )

@@ -10,7 +10,7 @@ from injectors.objects import DeleteObject
 from injectors.workloads import Reconnect
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
-from oracles.wiring import edge_between, wired
+from oracles.wiring import all_wired, edge_between
 from problems.common import configure, often_used, peers, restart_only, service_object, users_hurt
 from sregym.api import (
     App,
@@ -117,7 +117,7 @@ class ServiceDeleted(Problem):
         ]
 
     def mitigation(self) -> Oracle:
-        reached = tuple(wired(self.topology, caller=caller, callee=self.service) for caller in self.callers)
+        reached = all_wired(self.topology, callers=self.callers, callee=self.service)
         # New pods have new addresses: a repair that pins the old one does not survive this.
         return app_settled(self.topology, proofs=reached, exercises=(RestartPods((self.service, *self.callers)),))
 

@@ -11,7 +11,7 @@ from injectors.patches import target_port
 from injectors.workloads import Reconnect
 from oracles.combine import app_settled
 from oracles.exercises import RestartPods
-from oracles.wiring import wired
+from oracles.wiring import all_wired
 from oracles.workloads import EndpointsOwned
 from problems.common import (
     configure,
@@ -125,7 +125,7 @@ class WrongTargetPort(Problem):
         ]
 
     def mitigation(self) -> Oracle:
-        reached = tuple(wired(self.topology, caller=caller, callee=self.service) for caller in self.callers)
+        reached = all_wired(self.topology, callers=self.callers, callee=self.service)
         own = () if reached else (EndpointsOwned(self.service, self.service),)
         return app_settled(
             self.topology,
